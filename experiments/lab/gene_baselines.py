@@ -39,9 +39,8 @@ def gene_baselines(
     ids = list(store.ids)
     spelt: list[list[str]] = [[] for _ in records]
     # The long form, or else the mention as written.
-    rows, owner, _ = LexicalQuery(index, texts).spelling_matches(
-        [record.text for record in records]
-    )
+    written = [record.text for record in records]
+    rows, owner, _ = LexicalQuery(index, texts, written=written).spelling_matches()
     for row, row_of_mention in zip(rows.tolist(), owner.tolist(), strict=True):
         spelt[row_of_mention].append(ids[row])
 

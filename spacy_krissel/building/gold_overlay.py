@@ -432,6 +432,9 @@ class OverlaidTable(PrototypeTable):
             )
         return self._gold
 
+    def are_names(self, entities: Rows, hashes: Rows) -> Mask:
+        return self._base.are_names(entities, hashes)
+
     def all_by_entity(self) -> Groups:
         if self._groups is None:
             rows = np.flatnonzero(self.entity_rows >= 0)

@@ -25,7 +25,7 @@ from ..util.outputs import writes
 from ..util.progress import progress_bar, reading_bar, size_of
 from ..util.settings import OneOf, PositiveInt, checked, describe_type
 
-COLUMNS_SHOWN = ("mention", "id", "name", "score", "confidence", "alternatives")
+COLUMNS_SHOWN = ("mention", "id", "name", "match", "score", "confidence", "alternatives")
 Output = Annotated[str | Path, OneOf(lambda: WRITERS, is_ending=True)]
 
 

@@ -13,7 +13,7 @@ from ..corpora.report import CorpusReport
 from ..corpora.term_lists import Term, read_terms
 from ..errors import wrong_setting
 from ..kb.prototype_kb import PrototypeKB
-from ..kb.prototype_table import MINED_KINDS
+from ..kb.prototype_table import NAME_KINDS
 from ..mentions.annotations import NIL, set_spans, spans_of
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, within_max_length
 from ..pipeline.settings import LINKER
@@ -26,7 +26,10 @@ from ..util.progress import reading_bar, size_of
 from ..util.settings import PositiveInt, checked
 
 EXACT, LEXICAL = "skos:exactMatch", "semapv:LexicalMatching"
+SIMILAR = "semapv:LexicalSimilarityThresholdMatching"
 SEMANTIC = "semapv:SemanticSimilarityThresholdMatching"
+# Fields of an entity that a term may match.
+LABEL, ALIAS = "rdfs:label", "skos:altLabel"
 
 
 @writes("output")
@@ -63,7 +66,8 @@ def map_terms(
 
     Each term is linked as a mention that is the whole text. The mapping is a skos:exactMatch if the
     term is a name of the entity in canonical form (`canonical_name`), else a skos:closeMatch; NIL
-    is sssom:NoTermFound. Other columns of the table are kept: `department` as `input_department`.
+    is sssom:NoTermFound. `object_match_field` says whether the name is the
+    preferred one. Other columns of the table are kept: `department` as `input_department`.
     RETURNS: the numbers of `terms`, of those `exact`, `close` and `without_entity`, and of rows
     `left_out`.
 
@@ -143,9 +147,9 @@ def _mappings(term: Term, span: Span, kb: PrototypeKB, curies: Curies) -> Iterat
     subject, linked = term.id and curies(term.id, "term"), span.kb_id_
 
     def mapping(predicate: str, found: dict[str, Any]) -> Mapping:
-        is_name = bool(found) and canonical_name(term.label) in map(
-            canonical_name, _names(kb, found["id"])
-        )
+        form = canonical_name(term.label)
+        names = [*map(canonical_name, _names(kb, found["id"]))] if found else []
+        is_name, is_similar = form in names, found.get("match", "context") != "context"
         confidence, score = found.get("confidence"), found.get("score", -1)
         return Mapping(
             subject,
@@ -153,10 +157,12 @@ def _mappings(term: Term, span: Span, kb: PrototypeKB, curies: Curies) -> Iterat
             predicate or (EXACT if is_name else "skos:closeMatch"),
             curies(found["id"], "kb") if found else NOT_FOUND,
             one_line(found.get("name", "")),
-            LEXICAL if is_name else SEMANTIC,
+            LEXICAL if is_name else SIMILAR if is_similar else SEMANTIC,
             # The standard's rule for a subject without an id.
             "" if subject else "rdfs literal",
             "" if confidence is None else f"{round(confidence, 3):g}",
+            (LABEL if form == names[0] else ALIAS) if is_name else "",
+            form if is_name else "",
             f"{round(score, 3):g}" if confidence is None and 0 <= score <= 1 else "",
             dict(term.others),
         )
@@ -173,5 +179,5 @@ def _names(kb: PrototypeKB, id: str) -> list[str]:
     if kb.entities.details is None:
         # The entity has only its first name. Mined mentions are names too.
         prototypes = kb.prototypes_at(kb.prototype_rows(id))
-        names += [each.view.mention for each in prototypes if each.kind in ("name", *MINED_KINDS)]
+        names += [each.view.mention for each in prototypes if each.kind in NAME_KINDS]
     return names

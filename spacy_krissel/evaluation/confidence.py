@@ -2,7 +2,7 @@
 
 import gzip
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -190,8 +190,9 @@ def fit_confidence(
     of_known = _fit_known(unseen, absent, other, ridge)
     linker.likeness = likeness.whole
     share = NIL_SHARE if nil_share is None else nil_share
-    fitted = [*map(float, (*of_candidate, *of_known))]
-    confidence = Confidence(TRUST, *fitted, share)
+    coefficients = map(float, (TRUST, *of_candidate, *of_known, share))
+    names = (each.name for each in fields(Confidence))
+    confidence = Confidence(**dict(zip(names, coefficients, strict=True)))
     by_label: dict[str, float] = {}
     if texts is not None:
         odds, labels = _odds_in_texts(nlp, linker, confidence, texts, progress)
@@ -202,7 +203,7 @@ def fit_confidence(
         }
         if nil_share is None:
             share = share_without_entity(odds)
-            confidence = Confidence(TRUST, *fitted, share)
+            confidence = replace(confidence, nil_share=share)
     least, expected = _lowest_confidence(confidence, unseen, absent, other, precision)
     data = {
         "version": __version__,

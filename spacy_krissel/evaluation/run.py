@@ -14,6 +14,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..kb.candidates import prototype_surface
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import MINED_KINDS
 from ..mentions.annotations import NIL, spans_of
@@ -194,16 +195,6 @@ def _record(
     record.prototype_kind = candidates[winner]["kind"]
     record.prototype_surface = prototype_surface(candidates[winner])
     return record
-
-
-def prototype_surface(candidate: dict[str, Any]) -> str:
-    """Return the surface form of a prototype: the marked part of its evidence, or the entity's name
-    for a reference."""
-    if candidate["kind"] == "reference":
-        return candidate["name"]
-    _, opened, rest = candidate["evidence"].partition("⟦")
-    surface, closed, _ = rest.partition("⟧")
-    return surface if opened and closed else candidate["name"]
 
 
 def mined_entities(nlp: Language) -> list[str] | None:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows
+from ..lexical.ngrams import canonical_form, hashed
 from ..ontology.entity import Entity, spellings
 from ..ontology.table import SCHEMA as WHOLE
 from ..util.lock import Lock, once
@@ -52,7 +53,7 @@ class StringColumn(Sequence[str]):
         for chunk in self._column.chunks:
             yield from chunk.to_pylist()
 
-    def take(self, rows: Any) -> Sequence[str]:
+    def take(self, rows: Any) -> list[str]:
         """Return the strings at `rows`, an array of any shape, flattened."""
         return take_rows(pa.table([self._column], [""]), rows).column(0).to_pylist()
 
@@ -157,6 +158,20 @@ class EntityTable:
         """Return the ids and the names of the entities at `rows` (n,)."""
         taken = take_rows(self.table.select(["id", "name"]), rows)
         return taken.column(0).to_pylist(), taken.column(1).to_pylist()
+
+    def label_hashes(self, rows: Rows) -> Rows:
+        """Return the hash of the canonical form of the preferred name of the entities at `rows`
+        (n,). Each is computed once, at the first call for it.
+        """
+        known, hashes = self._label_hashes
+        if len(new := np.unique(rows[~known[rows]])):
+            hashes[new] = hashed([*map(canonical_form, self.names.take(new))])
+            known[new] = True
+        return hashes[rows]
+
+    @once
+    def _label_hashes(self) -> tuple[Mask, Rows]:
+        return np.zeros(len(self), dtype=bool), np.zeros(len(self), dtype=np.int64)
 
     def row(self, entity: str) -> int | None:
         found = bisect.bisect_left(self.ids, entity)

@@ -16,6 +16,7 @@ from ..index.protocol import Mask, Rows, Vectors
 from ..lexical.arrays import lexical_arrays
 from ..lexical.groups import Groups
 from ..lexical.index import LexicalIndex
+from ..lexical.ngrams import canonical_form, hashed
 from ..util.disk import coded_damage
 from ..util.lock import Lock, once
 from ..views import View, evidence, name_evidence
@@ -39,6 +40,8 @@ KINDS: tuple[str, ...] = get_args(Kind)
 MINED_KINDS = ("mention", "replaced")
 # Kinds with a source document.
 KINDS_WITH_DOC = ("gold", *MINED_KINDS)
+# Kinds whose text is a name of the ontology.
+NAME_KINDS = ("name", *MINED_KINDS)
 MENTION_KINDS = ("name", "class", *KINDS_WITH_DOC)
 SCHEMA = pa.schema(
     [
@@ -320,6 +323,23 @@ class PrototypeTable:
     def gold_entities(self) -> Rows:
         """Return the rows of the entities with gold mentions among their prototypes, ascending."""
         return self.entities_of(["gold"])
+
+    def are_names(self, entities: Rows, hashes: Rows) -> Mask:
+        """Return which of the `entities` (n,) have a name, not only an annotated mention, whose
+        canonical form has the hash: (n,). The names of an entity are read once.
+        """
+        known = self._name_hashes
+        for entity in set(entities.tolist()) - known.keys():
+            taken = take_rows(self.table.select(["kind", "mention"]), self.by_entity.at(entity))
+            pairs = zip(*taken.to_pydict().values(), strict=True)
+            names = [canonical_form(text) for kind, text in pairs if KINDS[kind] in NAME_KINDS]
+            known[entity] = frozenset(hashed(names).tolist())
+        pairs = zip(entities.tolist(), hashes.tolist(), strict=True)
+        return np.array([hash_ in known[entity] for entity, hash_ in pairs], dtype=bool)
+
+    @once
+    def _name_hashes(self) -> dict[int, frozenset[int]]:
+        return {}
 
     @once
     def in_text(self) -> Mask:

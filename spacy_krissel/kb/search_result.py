@@ -7,6 +7,9 @@ import numpy as np
 from ..index.hits import no_hits
 from ..index.protocol import Rows, Scores
 
+# How the name of a candidate was found (`pipeline.linker.match`), the weakest match first.
+MATCHES = ("context", "similar", "spelling", "abbreviation", "mention", "synonym", "label")
+
 
 @dataclass(frozen=True)
 class SearchResult:
@@ -24,6 +27,8 @@ class SearchResult:
     confidence, by_name: the confidence of each (q, k), and that by its name alone (`Confidence`);
         None if not computed. known: probability that the knowledge base has the mention's entity
         (q, 1); None: 1. The confidence is multiplied by it last.
+    match: index in `MATCHES` of how the name of each was found (q, k), -1 for no entity; None if
+        names were not compared.
     extra_prototypes: rows of the entity's next nearest prototypes (q, k, m), -1 where none was
         found; None if not requested. With them, entities that tie at the top have neither these nor
         a prototype, since what distinguishes them may be any.
@@ -37,6 +42,7 @@ class SearchResult:
     confidence: np.ndarray | None = None
     by_name: np.ndarray | None = None
     known: np.ndarray | None = None
+    match: np.ndarray | None = None
     extra_prototypes: Rows | None = None
 
     @classmethod
@@ -54,14 +60,23 @@ class SearchResult:
             if query in self.ties
         }
         parts = {name: values[queries] for name, values in self.parts.items()}
-        extra_prototypes = None if self.extra_prototypes is None else self.extra_prototypes[queries]
+        match, extra_prototypes = (
+            None if values is None else values[queries]
+            for values in (self.match, self.extra_prototypes)
+        )
         entities, scores, prototypes = (
             self.entities[queries],
             self.scores[queries],
             self.prototypes[queries],
         )
         return SearchResult(
-            entities, scores, prototypes, ties, parts, extra_prototypes=extra_prototypes
+            entities,
+            scores,
+            prototypes,
+            ties,
+            parts,
+            match=match,
+            extra_prototypes=extra_prototypes,
         )
 
     def tied(self, query: int) -> Rows:

@@ -135,6 +135,7 @@ def with_term(result: SearchResult, name: str, gain: np.ndarray) -> SearchResult
         moved(result.confidence),
         moved(result.by_name),
         result.known,
+        moved(result.match),
     )
 
 

@@ -173,18 +173,11 @@ class LexicalIndex:
             raise _damaged(directory / "entity_form_starts.npy", problem)
         return cls(arrays)
 
-    def read(self, texts: Sequence[str]) -> "Texts":
-        """Read texts as queries."""
+    def read(self, texts: Sequence[str], *, with_vectors: bool = True) -> "Texts":
+        """Read texts as queries. Without vectors, they can only be looked up as names."""
         texts_forms = Forms.of(texts)
         canonical, written = texts_forms.canonical, texts_forms.written
-        owners, keys, counts = Grams.of(canonical).counted()
-        positions = indices_of(self._grams, keys)
-        known = positions >= 0
-        own = edges(np.bincount(owners[known], minlength=len(texts)))
-        shape = len(texts), len(self._grams)
-        vectors = Sparse(counts[known].astype(np.float32), positions[known], own, shape)
-        unknown = (counts[~known] * self._mean_idf) ** 2
-        to_unit_length(vectors, self._idf, np.bincount(owners[~known], unknown, len(texts)))
+        vectors = self._vectors(canonical if with_vectors else [])
         hashes = hashed(canonical)
         spellings = Spellings.of_forms(texts_forms, hashes, texts)
         forms = indices_of(self._hashes, hashes)
@@ -200,11 +193,22 @@ class LexicalIndex:
             vectors, forms, as_written, spellings.words & acronyms, spellings, canonical, hashes
         )
 
+    def _vectors(self, canonical: Sequence[str]) -> Sparse:
+        owners, keys, counts = Grams.of(canonical).counted()
+        positions = indices_of(self._grams, keys)
+        known = positions >= 0
+        own = edges(np.bincount(owners[known], minlength=len(canonical)))
+        shape = len(canonical), len(self._grams)
+        vectors = Sparse(counts[known].astype(np.float32), positions[known], own, shape)
+        unknown = (counts[~known] * self._mean_idf) ** 2
+        to_unit_length(vectors, self._idf, np.bincount(owners[~known], unknown, len(canonical)))
+        return vectors
+
     def forms(self, texts: Sequence[str]) -> Rows:
         """Return the index of the surface form equal to each text in canonical form, -1 for none:
         (len(texts),).
         """
-        return self.read(texts).forms
+        return self.read(texts, with_vectors=False).forms
 
     def entities_named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
         """Return the entities that have each text as a name, in canonical form. For each entity,
@@ -300,17 +304,28 @@ class LexicalIndex:
         """
         result = self._cosines(texts.vectors, queries, entities, without)
         near = np.flatnonzero(result > DIFFERENT)
-        forms = texts.forms[queries[near]]
+        equal = self._equality(texts, queries[near], entities[near], without)
+        result[near] = np.where(equal > 0, equal, np.float32(DIFFERENT))
+        return result
+
+    def equality(self, texts: "Texts", queries: Rows, entities: Rows) -> Scores:
+        """Return the similarity of text `queries[i]` with `entities[i]` if the text is a name of
+        the entity, else 0: (n,). Texts may be without vectors.
+        """
+        return self._equality(texts, queries, entities)
+
+    def _equality(
+        self, texts: "Texts", queries: Rows, entities: Rows, without: Rows | None = None
+    ) -> Scores:
+        forms = texts.forms[queries]
         if without is not None:
-            forms[forms == without[queries[near]]] = -1
+            forms[forms == without[queries]] = -1
         with_form, owner = self._of_name.take(forms)
-        equal = np.zeros(len(near), dtype=bool)
-        equal[owner[with_form == entities[near[owner]]]] = True
-        lower = texts.lower[queries[near]]
-        result[near] = np.where(equal, np.where(lower, LOWER_CASE, 1), DIFFERENT)
+        equal = owner[with_form == entities[owner]]
+        result = np.zeros(len(queries), dtype=np.float32)
+        result[equal] = np.where(texts.lower[queries[equal]], np.float32(LOWER_CASE), 1)
         # If names differ in accents only, prefer the one written like the text.
-        written = texts.written[queries[near]]
-        several = near[equal & (written != 0) & ~lower]
+        several = equal[(texts.written[queries[equal]] != 0) & ~texts.lower[queries[equal]]]
         if len(several):
             asked = zip(
                 texts.written[queries[several]].tolist(), entities[several].tolist(), strict=True

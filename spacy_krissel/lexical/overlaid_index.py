@@ -88,8 +88,8 @@ class OverlaidLexicalIndex(LexicalIndex):
                 del self._counts[pair]
                 self._discount(*pair)
 
-    def read(self, texts: Sequence[str]) -> Texts:
-        read = super().read(texts)
+    def read(self, texts: Sequence[str], *, with_vectors: bool = True) -> Texts:
+        read = super().read(texts, with_vectors=with_vectors)
         forms, lower = read.forms.copy(), read.lower.copy()
         for i, (form, hash_) in enumerate(zip(forms.tolist(), read.hashes.tolist(), strict=True)):
             number = form if form >= 0 else self._numbers.get(hash_, -1)
@@ -144,14 +144,24 @@ class OverlaidLexicalIndex(LexicalIndex):
         own = np.minimum(
             self._added_cosines(texts, queries[pairs], entities[pairs]), np.float32(DIFFERENT)
         )
-        for i, (query, entity) in enumerate(
-            zip(queries[pairs].tolist(), entities[pairs].tolist(), strict=True)
-        ):
+        equal = self._added_equality(texts, queries[pairs], entities[pairs])
+        result[pairs] = np.maximum(result[pairs], np.where(equal > 0, equal, own))
+        return result
+
+    def equality(self, texts: Texts, queries: Rows, entities: Rows) -> Scores:
+        return np.maximum(
+            super().equality(texts, queries, entities),
+            self._added_equality(texts, queries, entities),
+        )
+
+    def _added_equality(self, texts: Texts, queries: Rows, entities: Rows) -> Scores:
+        result = np.zeros(len(queries), dtype=np.float32)
+        for i in np.flatnonzero(self._has[entities]).tolist():
+            query, entity = int(queries[i]), int(entities[i])
             added = self._forms.get(int(texts.forms[query]))
             if added is not None and (written := added.entities.get(entity)):
-                own[i] = 1 if texts.written[query] in (0, *written) else CANONICAL
-                own[i] = LOWER_CASE if texts.lower[query] else own[i]
-        result[pairs] = np.maximum(result[pairs], own)
+                result[i] = 1 if texts.written[query] in (0, *written) else CANONICAL
+                result[i] = LOWER_CASE if texts.lower[query] else result[i]
         return result
 
     def _added_cosines(self, texts: Texts, queries: Rows, entities: Rows) -> Scores:

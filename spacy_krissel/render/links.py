@@ -8,6 +8,7 @@ from spacy.displacy.templates import TPL_ENT
 from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
+from ..kb.candidates import matched_name
 from ..mentions.annotations import spans_of
 from ..mentions.gold_mentions import ID_KEY, document_id
 from ..ontology.entity import entity_url
@@ -15,7 +16,8 @@ from ..util.escape import cell_text, html_text
 from ..views import MINED_CHARS, evidence, mention_view
 
 COLUMNS = tuple(
-    "doc start end mention context id name score confidence alternatives verdict right_id".split()
+    "doc start end mention context id name match matched_name score confidence alternatives "
+    "verdict right_id".split()
 )
 _ENTITY = TPL_ENT.replace("<mark ", '<mark title="{title}" ', 1)
 
@@ -33,9 +35,11 @@ def link_row(span: Span, text: str, doc_id: str) -> dict[str, str]:
     best: dict[str, Any] = next((each for each in candidates if each["id"] == span.kb_id_), {})
     context = evidence(mention_view(text, span.start_char, span.end_char, MINED_CHARS))
     numbers = [f"{best[key]:.3f}" if key in best else "" for key in ("score", "confidence")]
-    others = " | ".join(_candidate_text(each) for each in candidates if each is not best)
+    others = " | ".join(candidate_text(each) for each in candidates if each is not best)
     position = [cell_text(doc_id), str(span.start_char), str(span.end_char)]
-    texts = map(cell_text, (span.text, context, span.kb_id_, best.get("name", "")))
+    name = matched_name(best, span.text) if best else ""
+    about = span.text, context, span.kb_id_, best.get("name", ""), best.get("match", ""), name
+    texts = map(cell_text, about)
     return dict(zip(COLUMNS, [*position, *texts, *numbers, cell_text(others), "", ""], strict=True))
 
 
@@ -54,7 +58,7 @@ def links_page(docs: Iterable[Doc], spans_key: str = "") -> str:
             # displaCy escapes only the text.
             shown = {
                 "label": html_text(name),
-                "title": html_text("\n".join(map(_candidate_text, candidates))),
+                "title": html_text("\n".join(map(candidate_text, candidates))),
             }
             url = entity_url(span.kb_id_)
             link = {
@@ -102,5 +106,7 @@ def mention_dicts(doc: Doc, spans_key: str = "") -> list[dict[str, Any]]:
     ]
 
 
-def _candidate_text(candidate: dict[str, Any]) -> str:
-    return f"{candidate['id']} {candidate['name']} {candidate['score']:.3f}"
+def candidate_text(candidate: dict[str, Any]) -> str:
+    """Return a candidate on one line: id, name, score and, if known, match."""
+    shown = f"{candidate['id']} {candidate['name']} {candidate['score']:.3f}"
+    return f"{shown} {candidate['match']}" if "match" in candidate else shown

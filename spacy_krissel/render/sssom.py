@@ -53,6 +53,8 @@ class Mapping(NamedTuple):
     mapping_justification: str
     subject_type: str
     confidence: str
+    object_match_field: str
+    match_string: str
     similarity_score: str
     others: dict[str, str] = {}  # noqa: RUF012 (never written to)
 

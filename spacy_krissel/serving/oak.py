@@ -45,9 +45,9 @@ class KrisselImplementation(TextAnnotatorInterface):
         self, text: str, configuration: TextAnnotationConfiguration | None = None
     ) -> Iterator[TextAnnotation]:
         """Yield each link, with offsets from 1, `subject_end` inclusive, as in OAK. `confidence` is
-        the link's, if the linker has one; `info` is its score. With `matches_whole_text`, the text
-        is one mention. Mentions without an entity, and those in `token_exclusion_list`, are left
-        out."""
+        the link's, if the linker has one; `info` is its score and match. With `matches_whole_text`,
+        the text is one mention. Mentions without an entity, and those in `token_exclusion_list`,
+        are left out."""
         from ..render.formats.mentions import linked_mentions, short_facts
 
         configuration = configuration or TextAnnotationConfiguration()
@@ -60,7 +60,7 @@ class KrisselImplementation(TextAnnotatorInterface):
                     object_label=each.name,
                     object_categories=[each.label] if each.label else [],
                     confidence=each.confidence,
-                    info=short_facts(score=each.score) or None,
+                    info=short_facts(score=each.score, match=each.match) or None,
                     match_string=each.text,
                     matches_whole_text=(each.start, each.end) == (0, len(text)),
                     subject_start=each.start + 1,

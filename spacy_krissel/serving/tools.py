@@ -76,11 +76,12 @@ class Suggestions:
         return str(self._cas.to_xmi())
 
     def _suggest(self, start: int, end: int, candidate: dict[str, Any], as_addresses: bool) -> None:
+        about = ", ".join(filter(None, (candidate["id"], candidate.get("match"))))
         values = {
             self._feature: (as_addresses and entity_url(candidate["id"])) or candidate["id"],
             PREDICTED: True,
             f"{self._feature}_score": float(candidate.get("confidence", candidate["score"])),
-            f"{self._feature}_score_explanation": f"{candidate['name']} ({candidate['id']})",
+            f"{self._feature}_score_explanation": f"{candidate['name']} ({about})",
         }
         known = {name: value for name, value in values.items() if name in self._features}
         self._cas.add(self._type(begin=start, end=end, **known))

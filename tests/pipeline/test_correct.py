@@ -84,7 +84,7 @@ def test_printed_table_shows_the_correction(pipeline, fill_in, tmp_path):
     header, row = [
         line.split() for line in printed.splitlines() if "STEMI" in line or "mention" in line
     ]
-    assert header == ["mention", "id", "name", "score", "confidence", "alternatives"]
+    assert header == ["mention", "id", "name", "match", "score", "confidence", "alternatives"]
     assert row[:3] == ["STEMI", "T10", "influenza"] and row.count("|") == 1
 
 

@@ -1,6 +1,7 @@
 """Support by other mentions of a document: its equation, order and ties, and a linker."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,9 +64,11 @@ def result_of(entities, scores, ties=None):
 
 
 def test_score_parts_move_with_their_candidates():
-    result = with_term(
-        result_of([3, 5, -1], [0.9, 0.8, -np.inf]), "coherence", np.array([[0.0, 0.2, 0.0]])
+    before = replace(
+        result_of([3, 5, -1], [0.9, 0.8, -np.inf]), match=np.array([[1, 6, -1]], dtype=np.int8)
     )
+    result = with_term(before, "coherence", np.array([[0.0, 0.2, 0.0]]))
+    assert result.match.tolist() == [[6, 1, -1]]
     assert result.entities.tolist() == [[5, 3, -1]] and result.prototypes.tolist() == [
         [50, 30, -10]
     ]

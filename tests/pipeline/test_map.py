@@ -56,6 +56,24 @@ def test_mapping_equals_the_link_of_its_term(save_linker, nlp, terms, tmp_path):
         )
 
 
+def test_mapping_says_which_field_matched(nlp, linker, tmp_path):
+    linker.cfg["lexical_weight"] = 0.3
+    nlp.to_disk(tmp_path / "nlp")
+    terms = "Multiple Sclerosis\nflu\nsclerosis, multiplex-like\nzzqx\n"
+    (tmp_path / "terms.txt").write_text(terms)
+    map_terms(tmp_path / "nlp", tmp_path / "terms.txt", tmp_path / "out.tsv")
+    found = [
+        tuple(row[key] for key in ("mapping_justification", "object_match_field", "match_string"))
+        for row in read(tmp_path / "out.tsv")[1]
+    ]
+    assert found == [
+        ("semapv:LexicalMatching", "rdfs:label", "multiple sclerosis"),
+        ("semapv:LexicalMatching", "skos:altLabel", "flu"),
+        ("semapv:LexicalSimilarityThresholdMatching", "", ""),
+        ("semapv:SemanticSimilarityThresholdMatching", "", ""),
+    ]
+
+
 def test_sssom_library_reads_the_same_mappings(save_linker, tmp_path):
     """It has no mappings without a subject id yet."""
     sssom = pytest.importorskip("sssom_pydantic")

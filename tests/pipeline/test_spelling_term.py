@@ -39,9 +39,8 @@ def test_entities_are_found_by_the_spelling_of_their_names(pairs, mentions, spec
             known = {of[entity] for entity in own}
             own |= {entity for entity in with_spelling(other) if of[entity] not in known}
             expected += [(i, entity) for entity in sorted(own)]
-        entities, owner, by_text = LexicalQuery(index, texts).spelling_matches(
-            otherwise, given_species
-        )
+        query = LexicalQuery(index, texts, written=otherwise)
+        entities, owner, by_text = query.spelling_matches(given_species)
         assert sorted(zip(owner.tolist(), entities.tolist(), strict=True)) == expected
         assert owner.tolist() == sorted(owner.tolist())
         of_text = [

@@ -166,7 +166,10 @@ def test_scores_are_written():
     assert "Gout &amp; co" in content and "&lt;had&gt;" in content
     (row,) = map(json.loads, written(".bigbio.jsonl", a_doc()).splitlines())
     assert row["entities"][0]["normalized"] == [
-        {"db_name": "MESH", "db_id": "D006073", "score": 0.75, "confidence": 0.9}
+        {
+            **{"db_name": "MESH", "db_id": "D006073", "match": None, "matched_name": None},
+            **{"score": 0.75, "confidence": 0.9},
+        }
     ]
     with tarfile.open(fileobj=io.BytesIO(written(".brat.tar.gz", a_doc()))) as archive:
         lines = archive.extractfile("7.ann").read().decode().splitlines()
@@ -187,9 +190,14 @@ def test_scores_are_written():
             "name": "Gout & co",
         },
         **{
+            "match": "",
+            "matched_name": "",
             "score": 0.75,
             "confidence": 0.9,
-            "candidates": [{k: each[k] for k in ("id", "name", "score")} for each in (GOUT, FEVER)],
+            "candidates": [
+                {"match": None, **{key: each[key] for key in ("id", "name", "score")}}
+                for each in (GOUT, FEVER)
+            ],
         },
     }
     assert table[3]["id"] == "" and table[3]["score"] is None
@@ -213,6 +221,120 @@ def test_scores_are_written():
         (None, None, None),
     ]
     assert results[0]["score"] == 0.9 and results[0]["meta"]["text"][1] == "D005334 Fever 0.250"
+
+
+MATCHED = {**GOUT, "match": "spelling", "kind": "name", "evidence": "the ⟦Go; <ut>⟧ toe"}
+OTHER = {**FEVER, "match": "context", "kind": "name", "evidence": "⟦Fever⟧"}
+
+
+def _notes(content):
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        return archive.extractfile("7.ann").read().decode().splitlines()[2]
+
+
+def _features(content):
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        types = load_types(archive.read("TypeSystem.xml").decode())
+        (each,) = load_cas(archive.read("7.xmi").decode(), types).select(LAYER)
+    return each.match, each.matchedName
+
+
+def _first(content):
+    return json.loads(content.splitlines()[0])
+
+
+def _cells(content):
+    header, row = (line.split("\t") for line in content.decode().splitlines())
+    return [dict(zip(header, row, strict=True))[key] for key in ("match", "matched_name")]
+
+
+def _extension(content):
+    _, mention = json.loads(content)["entry"]
+    parts = mention["resource"]["extension"][0]["extension"]
+    return [part for part in parts if part["url"].startswith("match")]
+
+
+def _parquet(content):
+    (row,) = pyarrow.parquet.read_table(io.BytesIO(content)).to_pylist()
+    return row["match"], row["matched_name"], [each["match"] for each in row["candidates"]]
+
+
+@pytest.mark.parametrize(
+    "ending, read, expected",
+    [
+        (".tsv", _cells, ["spelling", "Go; <ut>"]),
+        (
+            ".jsonl",
+            lambda content: [
+                each["match"] for each in _first(content)["mentions"][0]["candidates"]
+            ],
+            ["spelling", "context"],
+        ),
+        (
+            ".html",
+            lambda content: b"Gout &amp; co 0.750 spelling\n" in content,
+            True,
+        ),
+        (".parquet", _parquet, ("spelling", "Go; <ut>", ["spelling", "context"])),
+        (
+            ".bioc.xml",
+            lambda content: (
+                b'"match">spelling</infon><infon key="matched_name">Go; &lt;ut&gt;<' in content
+            ),
+            True,
+        ),
+        (
+            ".brat.tar.gz",
+            _notes,
+            "#1\tAnnotatorNotes T1\tscore 0.7500, confidence 0.9000, match spelling Go; <ut>",
+        ),
+        (
+            ".bigbio.jsonl",
+            lambda content: [
+                _first(content)["entities"][0]["normalized"][0][key]
+                for key in ("match", "matched_name")
+            ],
+            ["spelling", "Go; <ut>"],
+        ),
+        (
+            ".prodigy.jsonl",
+            lambda content: [
+                _first(content)["options"][0]["meta"]["match"],
+                _first(content)["meta"]["match"],
+                _first(content)["meta"]["matched_name"],
+            ],
+            ["spelling", "spelling", "Go; <ut>"],
+        ),
+        (
+            ".labelstudio.json",
+            lambda content: json.loads(content)[0]["predictions"][0]["result"][0]["meta"]["text"],
+            ["MESH:D006073 Gout & co 0.750 spelling", "D005334 Fever 0.250 context"],
+        ),
+        (".xmi.zip", _features, ("spelling", "Go; <ut>")),
+        (
+            ".fhir.json",
+            _extension,
+            [
+                {"url": "match", "valueCode": "spelling"},
+                {"url": "matchedName", "valueString": "Go; <ut>"},
+            ],
+        ),
+        (
+            ".note_nlp.csv",
+            lambda content: b"match=spelling;matched_name=Go%3B <ut>;score=0.75" in content,
+            True,
+        ),
+        (
+            ".phenopackets.jsonl",
+            lambda content: _first(content)["metaData"]["externalReferences"][0]["description"],
+            "id=MESH:D006073;text=gout;match=spelling;matched_name=Go%3B <ut>;score=0.75;"
+            "confidence=0.9",
+        ),
+    ],
+)
+def test_match_is_written(ending, read, expected):
+    doc = a_doc("gout", "7", [(0, 4, "Disease", [MATCHED, OTHER])])
+    assert read(written(ending, doc)) == expected
 
 
 def test_label_studio_gets_its_documented_form():

@@ -251,6 +251,7 @@ def test_parents_and_aliases_are_shown_once_and_can_be_opened(page):
     page.link(TEXT)
     page.mention("cold").click()
     page.until(lambda: "common cold" in page.text("entity"))
+    assert page.text("candidates").splitlines()[1] == "D2 · another name"
     # The mention is the alias that won: said by the heading alone.
     assert not page["evidence"].is_displayed() and page.text("entity").count("cold") == 2
     page.button("disease").click()

@@ -81,7 +81,8 @@ def test_inception_gets_the_links_and_scores(client):
             assert each.identifier_score == pytest.approx(
                 candidate.get("confidence", candidate["score"])
             )
-            assert each.identifier_score_explanation == f"{candidate['name']} ({candidate['id']})"
+            about = f"{candidate['id']}, {candidate['match']}"
+            assert each.identifier_score_explanation == f"{candidate['name']} ({about})"
             assert each.get_covered_text() == mention["text"]
     # On the wire UIMA counts as Java does.
     start = TEXT.index("cold")

@@ -13,6 +13,7 @@ from ...kb.ties import order_ties, rank_entities, ties_at_top
 from ...mentions.annotations import NIL, SpanLink
 from ..settings import LinkerSettings
 from .confidence import with_confidence, with_known
+from .match import with_match
 from .query import Query
 from .terms.term import Pairs, Term
 from .terms.vectors import VectorTerm
@@ -38,7 +39,7 @@ def link_mentions(
         *(term.n_candidates for term in terms),
     )
     parts = [
-        (rows, search_candidates(own, terms, wanted))
+        (rows, with_match(own, search_candidates(own, terms, wanted), settings))
         for rows, own in query.by_types(settings.types, settings.types_by_label)
     ]
     result = with_confidence(query, _joined(parts, len(query)), settings)
@@ -68,7 +69,9 @@ def _joined(parts: Sequence[tuple[Iterable[int], SearchResult]], n: int) -> Sear
     terms = {
         name: np.concatenate([each.parts[name] for each in results]) for name in results[0].parts
     }
-    return SearchResult(entities, scores, prototypes, ties, terms).at(order)
+    matches = [each.match for each in results if each.match is not None]
+    match = np.concatenate(matches) if matches else None
+    return SearchResult(entities, scores, prototypes, ties, terms, match=match).at(order)
 
 
 def _decided(

@@ -11,9 +11,8 @@ from spacy.tokens import Doc, Span
 from ...kb.nearest import VisibilityFilter
 from ...kb.snapshot import KBSnapshot
 from ...lexical.groups import distinct, indices_of, pair_keys
-from ...lexical.index import LexicalIndex
+from ...lexical.index import LexicalIndex, Texts
 from ...lexical.likeness import Likeness
-from ...lexical.ngrams import Spellings
 from ...views import View, with_mention
 
 # Number of entities that lexical search adds per query. On 9,284 mentions of two training splits, 2
@@ -49,19 +48,36 @@ class SpellingMatches(NamedTuple):
         return is_spelt, is_name
 
 
+class Alternatives(NamedTuple):
+    """Alternative texts that differ from the texts of their mentions, read without vectors.
+
+    mentions (m,): rows of the mentions, ascending. texts: the distinct alternatives. of_mention
+        (m,): index of each mention's alternative.
+    """
+
+    mentions: np.ndarray
+    texts: Texts
+    of_mention: np.ndarray
+
+
 class LexicalQuery:
     """Texts of q mentions, as queries to a lexical index; equal texts are searched once.
 
     hidden (q,): for these, the surface form that the text folds to is ignored, as if no entity had
         it.
+    written (q,): alternative texts: the mentions as written. None: there are none.
     """
 
     def __init__(
-        self, index: LexicalIndex, texts: Sequence[str], hidden: Sequence[bool] | None = None
+        self,
+        index: LexicalIndex,
+        texts: Sequence[str],
+        hidden: Sequence[bool] | None = None,
+        written: Sequence[str] | None = None,
     ) -> None:
         keys: Sequence[Any] = texts if hidden is None else list(zip(texts, hidden, strict=True))
         different, self._of_query = distinct(keys)
-        self._asked = texts
+        self._asked, self._written = texts, texts if written is None else written
         searched = different if hidden is None else [text for text, _ in different]
         self._index = index
         self._texts = index.read(searched)
@@ -86,25 +102,36 @@ class LexicalQuery:
         )
         return found[self._of_query]
 
-    def spelling_matches(
-        self, alternatives: Sequence[str] | None = None, species: np.ndarray | None = None
-    ) -> SpellingMatches:
-        """Return the entities that have a name with the `spelling` of each query's text.
+    @cached_property
+    def alternatives(self) -> Alternatives:
+        """The alternative texts that differ."""
+        differ = np.flatnonzero(
+            [other != text for other, text in zip(self._written, self._asked, strict=True)]
+        )
+        different, of_mention = distinct([self._written[row] for row in differ.tolist()])
+        return Alternatives(differ, self._index.read(different, with_vectors=False), of_mention)
 
-        alternatives: alternative texts (q,), which count for the species in which no entity has the
-            text.
+    @property
+    def hashes(self) -> np.ndarray:
+        """Hash of the canonical form of each text (q,)."""
+        return self._texts.hashes[self._of_query]
+
+    @property
+    def lower(self) -> np.ndarray:
+        """Mask of texts in lower case whose canonical form is an acronym (q,)."""
+        return self._texts.lower[self._of_query]
+
+    def spelling_matches(self, species: np.ndarray | None = None) -> SpellingMatches:
+        """Return the entities that have a name with the `spelling` of each query's text.
+        Alternative texts count for the species in which no entity has the text.
+
         species: index of each entity's species; None: all entities are of one.
         """
         entities, owner = self._index.entities_with_spellings(self._texts.spellings).take(
             self._of_query
         )
-        if alternatives is None:
-            return SpellingMatches(entities, owner, np.ones(len(owner), dtype=bool))
-        differ = np.flatnonzero(
-            [other != text for other, text in zip(alternatives, self._asked, strict=True)]
-        )
-        different, of_other = distinct([alternatives[i] for i in differ.tolist()])
-        others, index = self._index.entities_with_spellings(Spellings.of(different)).take(of_other)
+        differ, texts, of_mention = self.alternatives
+        others, index = self._index.entities_with_spellings(texts.spellings).take(of_mention)
         both, owners = np.append(entities, others), np.append(owner, differ[index])
         keys = owners if species is None else pair_keys(owners, species[both])
         kept = np.append(
@@ -113,6 +140,15 @@ class LexicalQuery:
         )
         order = np.flatnonzero(kept)[np.argsort(owners[kept], kind="stable")]
         return SpellingMatches(both[order], owners[order], order < len(entities))
+
+    def alternative_equality(self, entities: np.ndarray) -> np.ndarray:
+        """Return how the alternative texts are names of `entities` (m, k), as
+        `LexicalIndex.equality`, 0 for none: (m, k)."""
+        row, column = np.nonzero(entities >= 0)
+        found = np.zeros(entities.shape, dtype=np.float32)
+        _, texts, of_mention = self.alternatives
+        found[row, column] = self._index.equality(texts, of_mention[row], entities[row, column])
+        return found
 
     def similarity(self, queries: np.ndarray, entities: np.ndarray) -> np.ndarray:
         """Return the lexical similarity of the `queries` (n,) with `entities` (n,): (n,), from 0 to
@@ -245,12 +281,13 @@ class Query:
     def lexical(self) -> LexicalQuery:
         """The texts, looked up among the names of the knowledge base."""
         hidden = None if self.visible is None else self.visible.hidden
-        return LexicalQuery(self.kb.prototypes.lexical_index, self.texts, hidden)
+        index = self.kb.prototypes.lexical_index
+        return LexicalQuery(index, self.texts, hidden, self.written or None)
 
     @cached_property
     def spelling_matches(self) -> SpellingMatches:
         """The allowed entities that have a name with the spelling of a mention."""
-        found = self.lexical.spelling_matches(self.written, self.kb.entities.species[0])
+        found = self.lexical.spelling_matches(self.kb.entities.species[0])
         return found if self.allowed is None else found.at(self.allowed[found.entities])
 
     @cached_property

@@ -13,7 +13,8 @@ from .mentions import linked_mentions
 
 def write_bigbio(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write one passage per text. `normalized` has the entity, its database before the colon of its
-    id, and in addition to BigBIO's keys `score` and `confidence`, if known."""
+    id, and in addition to BigBIO's keys `match`, `matched_name`, `score` and `confidence`, if
+    known."""
     for number, doc in enumerate(docs):
         entities = []
         for i, each in enumerate(linked_mentions(doc, key)):
@@ -21,6 +22,8 @@ def write_bigbio(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
             normalized = {
                 "db_name": db_name,
                 "db_id": db_id,
+                "match": each.match or None,
+                "matched_name": each.matched_name or None,
                 "score": each.score,
                 "confidence": each.confidence,
             }

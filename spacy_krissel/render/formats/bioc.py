@@ -16,8 +16,8 @@ _HEAD = (
 
 
 def write_bioc(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """Write one passage per text. A mention's infons are `type`, `identifier`, `name`, `score` and
-    `confidence`. Offsets count characters."""
+    """Write one passage per text. A mention's infons are `type`, `identifier`, `name`, `match`,
+    `matched_name`, `score` and `confidence`. Offsets count characters."""
     head = f"{_HEAD}\n<source>spacy-krissel</source><date></date><key>BioC.key</key>\n"
     file_.write(head.encode())
     for doc in docs:
@@ -37,6 +37,7 @@ def write_bioc(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
 def _annotate(passage: Element, number: int, each: LinkedMention) -> None:
     annotation = SubElement(passage, "annotation", id=str(number))
     infons = {"type": each.label, "identifier": each.id, "name": each.name}
+    infons |= {"match": each.match, "matched_name": each.matched_name}
     infons |= {key: _number_text(getattr(each, key)) for key in ("score", "confidence")}
     for name, value in infons.items():
         if value:

@@ -14,7 +14,8 @@ from .mentions import FileNames, flat_text, linked_mentions
 
 def write_brat(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write a `.tar.gz` of two files per doc, named by its id. `N` names a mention's entity, and a
-    note has its score and confidence. A mention that spans several lines has fragments, as in brat.
+    note has its score, confidence, match and matched name. A mention that spans several lines has
+    fragments, as in brat.
     """
     names = FileNames()
     # Without the time, so that the same docs give the same file.
@@ -45,6 +46,8 @@ def _annotations(doc: Doc, key: str) -> str:
             for name in ("score", "confidence")
             if (value := getattr(each, name)) is not None
         ]
+        named = f" {flat_text(each.matched_name)}" if each.matched_name else ""
+        notes += [f"match {each.match}{named}"] if each.match else []
         if notes:
             rows.append(f"#{number}\tAnnotatorNotes T{number}\t{', '.join(notes)}")
     return "".join(f"{row}\n" for row in rows)

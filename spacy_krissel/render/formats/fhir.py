@@ -51,7 +51,7 @@ def write_fhir(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write a Bundle of type `collection`: per text a `DocumentReference` with the doc's id as its
     identifier, followed by a `Basic` per mention with that reference as its subject. The extension
     `MENTION` has `concept` (a `CodeableConcept`; without an entity, only its text), `start`, `end`,
-    `label`, `score` and `confidence`. The same docs give the same file."""
+    `label`, `match`, `matchedName`, `score` and `confidence`. The same docs give the same file."""
     curies = Curies()
     file_.write(b'{"resourceType": "Bundle", "type": "collection"')
     # No list may be empty.
@@ -83,6 +83,8 @@ def _entries(doc: Doc, key: str, number: int, curies: Curies) -> Iterator[dict[s
             "start": {"valueUnsignedInt": each.start},
             "end": {"valueUnsignedInt": each.end},
             "label": {"valueString": xml_text(each.label)},
+            "match": {"valueCode": each.match},
+            "matchedName": {"valueString": xml_text(each.matched_name)},
             "score": {"valueDecimal": each.score},
             "confidence": {"valueDecimal": each.confidence},
         }

@@ -12,6 +12,7 @@ from spacy.tokens import Doc
 
 from ...about import __version__
 from ...mentions.gold_mentions import document_id
+from ..links import candidate_text
 from .mentions import LinkedMention, linked_mentions
 
 # Names of the tags in `CONFIG`.
@@ -63,10 +64,7 @@ def prediction(
 
 def _region(number: int, each: LinkedMention) -> Iterable[dict[str, Any]]:
     span = {"start": each.start, "end": each.end, "text": each.text}
-    shown = [
-        f"{other['id']} {other['name']} {other['score']:.3f}"
-        for other in each.candidates[:MAX_SHOWN]
-    ]
+    shown = [*map(candidate_text, each.candidates[:MAX_SHOWN])]
     region = {"id": f"m{number}", "meta": {"text": shown}}
     score = each.score if each.confidence is None else each.confidence
     labels = {**span, "labels": [each.label] if each.label else []}

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from spacy.tokens import Doc
 
+from ...kb.candidates import matched_name
 from ...mentions.gold_mentions import document_id
 from ..links import mention_dicts
 
@@ -16,7 +17,8 @@ _BREAKS = re.compile(r"[\t\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 class LinkedMention(NamedTuple):
     """A mention, characters `start` to `end` of its doc. id: of its entity; "" without one. name,
-    score, confidence: the entity's, if known. candidates: as in `span._.krissel_candidates`."""
+    match, score, confidence: the entity's, if known. matched_name: the name of the entity that the
+    mention matches. candidates: as in `span._.krissel_candidates`."""
 
     start: int
     end: int
@@ -24,6 +26,8 @@ class LinkedMention(NamedTuple):
     label: str
     id: str
     name: str
+    match: str
+    matched_name: str
     score: float | None
     confidence: float | None
     candidates: list[dict[str, Any]]
@@ -34,8 +38,16 @@ class LinkedMention(NamedTuple):
         candidates, id_ = [*mention["candidates"]], mention["kb_id"]
         best: dict[str, Any] = next((each for each in candidates if each["id"] == id_), {})
         span = (mention["start"], mention["end"], mention["text"], mention["label"])
+        name = matched_name(best, mention["text"]) if best else ""
         return cls(
-            *span, id_, best.get("name", ""), best.get("score"), best.get("confidence"), candidates
+            *span,
+            id_,
+            best.get("name", ""),
+            best.get("match", ""),
+            name,
+            best.get("score"),
+            best.get("confidence"),
+            candidates,
         )
 
 

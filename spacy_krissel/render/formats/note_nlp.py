@@ -41,7 +41,7 @@ def write_note_nlp(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write one row per mention. `note_id` is the doc's id if that is a number of up to nine
     digits. Otherwise it is `FIRST` plus the doc's index in the file, from 0, and the id is among
     `term_modifiers`, such as
-    `doc=PMID:1;end=27;label=Disease;id=MESH:D006073;score=0.75;confidence=0.9`.
+    `doc=PMID:1;end=27;label=Disease;id=MESH:D006073;match=synonym;matched_name=Gouts;score=0.75`.
     `note_nlp_concept_id` is the number of ids with the prefix OMOP, else 0. Columns of unknown
     values are empty."""
     # `writerow` returns what `write` returns.
@@ -62,6 +62,8 @@ def write_note_nlp(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
                 end=each.end,
                 label=each.label,
                 id=each.id,
+                match=each.match,
+                matched_name=each.matched_name,
                 score=each.score,
                 confidence=each.confidence,
             )

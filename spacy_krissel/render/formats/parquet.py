@@ -14,7 +14,12 @@ from .mentions import linked_mentions
 # Number of docs whose mentions are written together.
 BATCH_DOCS = 1_000
 _CANDIDATE = pyarrow.struct(
-    {"id": pyarrow.string(), "name": pyarrow.string(), "score": pyarrow.float64()}
+    {
+        "id": pyarrow.string(),
+        "name": pyarrow.string(),
+        "match": pyarrow.string(),
+        "score": pyarrow.float64(),
+    }
 )
 SCHEMA = pyarrow.schema(
     {
@@ -25,6 +30,8 @@ SCHEMA = pyarrow.schema(
         "label": pyarrow.string(),
         "id": pyarrow.string(),
         "name": pyarrow.string(),
+        "match": pyarrow.string(),
+        "matched_name": pyarrow.string(),
         "score": pyarrow.float64(),
         "confidence": pyarrow.float64(),
         "candidates": pyarrow.list_(_CANDIDATE),
@@ -33,8 +40,8 @@ SCHEMA = pyarrow.schema(
 
 
 def write_parquet(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """Write one row per mention: its doc, offsets, label and entity, with score, confidence and
-    candidates. Without an entity, `id` is empty."""
+    """Write one row per mention: its doc, offsets, label and entity, with match, matched name,
+    score, confidence and candidates. Without an entity, `id` is empty."""
     docs = iter(docs)
     with ParquetWriter(file_, SCHEMA) as table:
         while some := list(islice(docs, BATCH_DOCS)):

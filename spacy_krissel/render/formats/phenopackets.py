@@ -52,8 +52,8 @@ def write_phenopackets(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write one phenopacket per doc. Each HP term is a phenotypic feature, with a piece of evidence
     per mention. Each disease, from `DISEASES` or labelled so, is one of its `diseases`; these have
     no evidence, so their mentions are external references. A mention is `7#char=0,4` (RFC 5147),
-    described as `id=HP:0001945;text=fever;score=0.25`. `created` is the day of writing. Nothing is
-    `excluded`: docs do not record what a text denies."""
+    described as `id=HP:0001945;text=fever;match=label;matched_name=Fever;score=0.25`. `created` is
+    the day of writing. Nothing is `excluded`: docs do not record what a text denies."""
     created = {
         "created": f"{date.today().isoformat()}T00:00:00Z",
         "createdBy": f"spacy-krissel {__version__}",
@@ -101,7 +101,8 @@ def _says_disease(label: str) -> bool:
 
 def _reference(doc_id: str, term: str, each: LinkedMention) -> dict[str, str]:
     reference = f"{quote(doc_id, safe=':/', errors='replace')}#char={each.start},{each.end}"
-    facts = short_facts(id=term, text=each.text, score=each.score, confidence=each.confidence)
+    found = {name: getattr(each, name) for name in ("match", "matched_name", "score", "confidence")}
+    facts = short_facts(id=term, text=each.text, **found)
     return {"id": doc_id, "reference": reference, "description": facts}
 
 

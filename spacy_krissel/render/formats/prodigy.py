@@ -16,8 +16,8 @@ NONE = {"id": NIL, "text": "none of these"}
 
 
 def write_prodigy(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """Write one task per mention for `choice`: the candidates, best first, with their scores, and
-    "none of these". The linked entity is preselected."""
+    """Write one task per mention for `choice`: the candidates, best first, with their matches and
+    scores, and "none of these". The linked entity is preselected."""
     for doc in docs:
         for each in linked_mentions(doc, key):
             file_.write(
@@ -34,7 +34,7 @@ def _task(doc: Doc, each: LinkedMention) -> dict[str, Any]:
         {
             "id": option["id"],
             "text": f"{option['name']} ({option['id']})",
-            "meta": {"score": option["score"]},
+            "meta": {key: option[key] for key in ("match", "score") if key in option},
         }
         for option in first
     ]
@@ -43,5 +43,11 @@ def _task(doc: Doc, each: LinkedMention) -> dict[str, Any]:
         "spans": [{"start": each.start, "end": each.end, "label": each.label}],
         "options": [*options, NONE],
         "accept": [each.id or NIL],
-        "meta": {"doc": document_id(doc), "score": each.score, "confidence": each.confidence},
+        "meta": {
+            "doc": document_id(doc),
+            "match": each.match,
+            "matched_name": each.matched_name,
+            "score": each.score,
+            "confidence": each.confidence,
+        },
     }

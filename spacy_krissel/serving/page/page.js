@@ -7,6 +7,11 @@ const state = {
 };
 // Numbers of a candidate that are no part of its score.
 const NO_PARTS = ["score", "confidence"];
+// How the name of a candidate was found.
+const MATCHES = {
+  label: "preferred name", synonym: "another name", mention: "annotated mention", abbreviation: "abbreviation in this text",
+  spelling: "another spelling", similar: "similar name", context: "no similar name",
+};
 const COLOURS = 6;
 // Candidates, names and hits of a search that are shown; seconds for which a message is.
 const MAX_SHOWN = 7;
@@ -314,7 +319,8 @@ function drawCandidates(mention) {
     // By the style sheet's own interface: the policy forbids attributes.
     fill.style.width = `${100 * Math.max(0, Math.min(1, each.confidence ?? each.score / top))}%`;
     const measure = make("span", { class: "measure" }, make("span", { class: "bar", "aria-hidden": "true" }, fill), value.toFixed(2));
-    return choice(each, make("small", {}, each.id), measure);
+    const about = [each.id, MATCHES[each.match]].filter(Boolean).join(" · ");
+    return choice(each, make("small", {}, about), measure);
   }));
   if (left > 0) {
     const all = make("button", { type: "button", on: { click: () => { state.all = true; drawCandidates(mention); } } }, `${left} more`);
