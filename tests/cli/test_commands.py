@@ -318,16 +318,7 @@ def test_evaluate_leaves_out_gold_prototypes_of_the_same_documents(made, run, tm
     """Added to the pipeline's knowledge base; the report then does without those of the same
     documents."""
     gold = made.path / "gold.spacy"
-    said = run(
-        "prototypes",
-        made.path / "linker",
-        "-o",
-        tmp_path / "lazy",
-        "--gold",
-        gold,
-        "--gold-per-entity",
-        1,
-    )
+    said = run("prototypes", made.path / "linker", "-o", tmp_path / "lazy", "--gold", gold)
     # Eleven mentions and their bare texts, but for four: names with other bearers, in one document
     # each.
     assert "'gold': 18" in said and "prototype_sources: {'gold': 18}" in said
