@@ -281,9 +281,6 @@ def test_encoder_exports_a_transformer_and_refuses_others(made, run, refuse, tin
         "encoder", tmp_path / "pipeline", "-o", tmp_path / "encoder"
     )
     assert (tmp_path / "encoder" / "model.safetensors").exists()
-    assert "average_with" in refuse(
-        "encoder", tmp_path / "pipeline", "-o", tmp_path / "other", "--share", "0.3"
-    )
     said = refuse("encoder", made.path / "training" / "model-last", "-o", tmp_path / "small")
     assert "[K632]" in said and not (tmp_path / "small").exists()
 
