@@ -67,9 +67,7 @@ COMMANDS = {
     "campaign-collect": _command("campaign.parts:write_parts", "Campaign"),
     "campaign-assemble": _command("campaign.parts:assemble_parts", "Campaign"),
 }
-lab = CodedApp(
-    name="lab", no_args_is_help=True, commands=Registry("krissel_lab_commands", COMMANDS)
-)
+lab = CodedApp(name="lab", no_args_is_help=True, commands=Registry("", COMMANDS))
 
 
 @lab.callback()
