@@ -499,3 +499,14 @@ def test_word_sets_are_limited_and_reproducible(benchmark):
     few = script.word_sets(texts, 1, seed=1)
     assert set(few["random"]) <= {"zebra", "ibex"} and [*map(len, few.values())] == [1, 1, 1]
     assert few == script.word_sets(texts, 1, seed=1)
+
+
+def test_gold_settings_benchmark_pairs_the_links_of_each_setting(benchmark, linking, capsys):
+    script = benchmark("gold_settings")
+    script.main(linking / "linker", linking / "store", [linking / "gold.spacy"], seeds=2)
+    *_, row = capsys.readouterr().out.splitlines()
+    assert row == f"| gold | 4 | 100.0 |{' +0.00 (+0.00 to +0.00) |' * 4}"
+    right, wrong = (
+        script.LinkRecord("a", 0, 1, "x", "", ("D1",), prediction=id_) for id_ in ("D1", "D2")
+    )
+    assert script.gain([right, right], [right, wrong]) == "+50.00 (+50.00 to +50.00)"

@@ -5,7 +5,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import lab.cli  # noqa: F401
 from lab.app import lab as application
 
 application()

@@ -20,10 +20,16 @@ PENALTY = 1e-4
 
 
 def fit_species(ontology: Path, mentions: Path, text: Path) -> tuple[Weights, int]:
-    """Fit the weights of `species_scores` to mined mentions, whose names are those of one gene
-    alone, and so of one species. Names without a digit are left out: many are words with another
-    meaning. The frequency of such names per species is fitted too and dropped, since it describes
-    the tables rather than the texts; `just_before`, `prefix` and `prior` are not fitted.
+    """Fit the weights of `species_scores`, for the species of a gene, to mined mentions of names
+    that only one gene has.
+
+    Names without a digit are left out: many are words with another meaning. The frequency of such
+    names per species is fitted too and dropped, since it describes the tables rather than the
+    texts; `just_before`, `prefix` and `prior` are not fitted.
+
+    ontology: ontology store of genes
+    mentions: mentions mined with it
+    text: texts that they were mined in
 
     RETURNS: the weights, and the number of mentions.
     """
@@ -52,6 +58,11 @@ def fit_species(ontology: Path, mentions: Path, text: Path) -> tuple[Weights, in
         :n_weights
     ]
     return Weights(*(round(float(each), 2) for each in fitted)), len(y)
+
+
+def show_fit_species(fitted: tuple[Weights, int]) -> str:
+    weights, n = fitted
+    return f"{n:,} mentions: {weights}"
 
 
 def _examples(

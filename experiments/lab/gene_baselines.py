@@ -2,23 +2,52 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import spacy
 
 from spacy_krissel.evaluation.baselines import BASELINES, expand_abbreviations, settle_ties
-from spacy_krissel.evaluation.gold import GoldDoc
-from spacy_krissel.evaluation.records import LinkRecord
+from spacy_krissel.evaluation.gold import GoldDoc, read_gold
+from spacy_krissel.evaluation.metrics import compare, measure
+from spacy_krissel.evaluation.records import LinkRecord, read_records
+from spacy_krissel.evaluation.tables import Row, markdown_table
 from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.mentions.species import species_scores, taxon_of
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.linker.query import LexicalQuery
 from spacy_krissel.util.folding import fold_name
+from spacy_krissel.util.settings import Count
 
 # Human, mouse, rat.
 FIRST = ("9606", "10090", "10116")
 # Returns the intended species among those of a record's candidates; None for any.
 Choose = Callable[[LinkRecord, list[str]], str | None]
 Link = Callable[..., list[LinkRecord]]
+
+
+def gene_table(links: Path, gold: Path, ontology: Path, *, seed: Count = 0) -> str:
+    """Measure a report's links, and exact match and TF-IDF that take human first or the document's
+    species, with the difference and its 95 % interval over documents.
+
+    links: a report's .links.jsonl, for its mentions
+    gold: gold corpus that was evaluated
+    ontology: ontology store of genes
+    seed: random seed of the bootstrap
+
+    Raises those of `read_records`, `read_gold`, `OntologyStore` and `compare`.
+    """
+    records, store = read_records(links), OntologyStore(ontology)
+    baselines = gene_baselines(records, read_gold(gold, spacy.blank("en")), store)
+    rows: list[Row] = [("baseline", "strict", "lenient", "the pipeline is better by")]
+    for title, row in {"the pipeline": records, **baselines}.items():
+        measured = measure(row, store, resamples=0)
+        better = compare(records, row, name=title, seed=seed)
+        gain, low, high = (100 * each for each in (better["strict"], *better["interval"]))
+        difference = "" if row is records else f"{gain:+.1f} ({low:+.1f} to {high:+.1f})"
+        figures = (f"{100 * measured[name]:.1f}" for name in ("strict", "lenient"))
+        rows.append((title, *figures, difference))
+    return markdown_table(rows)
 
 
 def gene_baselines(

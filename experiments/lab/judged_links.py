@@ -7,15 +7,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from spacy.tokens import DocBin
-
+from spacy_krissel.corpora.doc_bins import read_doc_bins
+from spacy_krissel.evaluation.tables import Row, markdown_table
 from spacy_krissel.mentions.annotations import NIL
 from spacy_krissel.mentions.gold_ids import split_ids
 from spacy_krissel.pipeline.pipeline_io import configure, find_linker, load_pipeline
 from spacy_krissel.pipeline.settings import LINKER
 from spacy_krissel.util.progress import progress_bar
+from spacy_krissel.util.settings import Count, PositiveInt
 
-Row = tuple[str, ...]
 HEADER: Row = (
     "linked",
     "of mentions found",
@@ -29,13 +29,25 @@ HEADER: Row = (
 
 
 def judged_links(
-    pipeline: Path, gold: Path, *, documents: int, links: int, seed: int = 0
+    pipeline: Path,
+    gold: Path,
+    *,
+    documents: PositiveInt = 400,
+    links: PositiveInt = 200,
+    seed: Count = 0,
 ) -> list[Row]:
-    """Judge links by gold mentions. A link is correct if a gold id is the entity's id, or one of
-    its cross-references; mentions with other boundaries than gold mentions are not judged. Mentions
-    count as without an entity if the knowledge base has none of their gold ids.
+    """Judge links of mentions that a pipeline finds itself, with and without its `min_confidence`.
 
-    documents: the first ones of `gold` (.spacy). links: number judged, drawn at random.
+    A link is correct if a gold id is the entity's id, or one of its cross-references; mentions with
+    other boundaries than gold mentions are not judged. Mentions count as without an entity if the
+    knowledge base has none of their gold ids.
+
+    pipeline: pipeline that finds mentions and links them
+    gold: gold mentions (.spacy)
+    documents: number of documents, the first ones of the corpus
+    links: number of links that are judged, drawn at random
+    seed: random seed
+
     RETURNS: a table, whose first row links all mentions.
     """
     nlp = load_pipeline(pipeline)
@@ -44,7 +56,7 @@ def judged_links(
     for id_ in kb.entity_ids:
         for other in (id_, *kb[id_].xrefs, *kb[id_].alt_ids):
             known[_bare(other)].add(id_)
-    docs = list(islice(DocBin().from_disk(gold).get_docs(nlp.vocab), documents))
+    docs = list(islice(read_doc_bins(gold, nlp.vocab), documents))
     rows: list[Row] = [HEADER]
     for title, least in (("all", 0.0), ("as built", find_linker(nlp).cfg.min_confidence)):
         configure(nlp, LINKER, min_confidence=least)
@@ -76,6 +88,10 @@ def judged_links(
             )
         )
     return rows
+
+
+def show_judged_links(rows: list[Row]) -> str:
+    return markdown_table(rows)
 
 
 def _bare(id_: str) -> str:

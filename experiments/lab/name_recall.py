@@ -3,16 +3,22 @@ entities."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from spacy.language import Language
 
 from spacy_krissel.evaluation.gold import Source, read_gold
+from spacy_krissel.evaluation.tables import Row, markdown_table, percent
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.mentions.gold_ids import Resolver
 from spacy_krissel.mentions.gold_mentions import split_gold
-from spacy_krissel.pipeline.pipeline_io import find_linker
+from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
+from spacy_krissel.pipeline.settings import LINKER
 from spacy_krissel.util.settings import PositiveInt, checked
+
+from .named_paths import name_path_pairs
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,32 @@ class NameRecall:
     recall: dict[int, float]
     random: float
     shared: float
+
+
+def name_recall_table(
+    pipelines: Sequence[str], gold: Path, ontology: Path, *, linker: str = LINKER
+) -> str:
+    """Measure recall at 1 and 5 over the nearest names, as SapBERT counts, and a random choice
+    among entities that share one.
+
+    For the latter the knowledge bases are made with `krissel prototypes --shared-names`.
+
+    pipelines: title=path of pipelines with a linker by names
+    gold: gold corpus to evaluate on: .spacy, PubTator or BioC
+    ontology: ontology store: primary ids
+    linker: name of the linker in the pipelines
+
+    Raises KrisselError K006 (`pipelines`), and those of `load_pipeline` and `name_recall`.
+    """
+    paths, store = name_path_pairs("pipelines", pipelines), OntologyStore(ontology)
+    rows: list[Row] = [
+        ("pipeline", "mentions", "@1", "random choice", "@5", "nearest name is shared")
+    ]
+    for title, path in paths:
+        found = name_recall(load_pipeline(path), gold, store, name=linker)
+        figures = map(percent, (found.recall[1], found.random, found.recall[5], found.shared))
+        rows.append((title, f"{found.n:,}", *figures))
+    return markdown_table(rows)
 
 
 @checked

@@ -2,6 +2,7 @@
 PEL's."""
 
 import importlib.util
+import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from spacy_krissel.errors import wrong_setting
 from spacy_krissel.evaluation.nil import NilCurve
-from spacy_krissel.util.atomic import atomic_file
+from spacy_krissel.util.atomic import atomic_file, check_file
 
-from .errors import KrisselWarning, Warnings
+from .errors import Errors, KrisselError, KrisselWarning, Warnings
 
 TOP_K, FEW_SHOT, NIL, GRADIENTS = "top-k.svg", "few-shot.svg", "nil.svg", "gradient-norms.svg"
 # Inches, of one panel.
@@ -202,6 +204,36 @@ def legend(figure: Any, panel: Any) -> None:
     figure.legend(
         handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.5
     )
+
+
+def nil_curve(metrics: Path, output: Path) -> list[Path]:
+    """Draw the precision–recall curve of NIL, with a mark at the fitted threshold (PEL, Figure 2).
+
+    metrics: file by `krissel calibrate --metrics`
+    output: .svg file to draw
+
+    RETURNS: the files. Raises KrisselError K906 (the metrics), and those of `check_drawing`.
+    """
+    check_drawing(output)
+    try:
+        found = json.loads(metrics.read_text(encoding="utf8"))
+        curve = NilCurve(**{name: np.array(values) for name, values in found["curve"].items()})
+        threshold = found["threshold"]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise KrisselError(Errors.K906.format(path=metrics, problem=repr(error))) from error
+    return draw_nil_curve(curve, threshold, output)
+
+
+def show_nil_curve(drawn: list[Path]) -> str:
+    return "\n".join(f"Drawn: {path}" for path in drawn)
+
+
+def check_drawing(path: Path) -> None:
+    """Raise KrisselError K006 for a path that does not end in .svg, K026 if it cannot be
+    written."""
+    if path.suffix != ".svg":
+        raise wrong_setting("output", str(path), "a path ending in .svg")
+    check_file(path)
 
 
 def draw_nil_curve(curve: NilCurve, threshold: float, path: Path) -> list[Path]:

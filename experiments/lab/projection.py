@@ -1,20 +1,118 @@
 """Names in two dimensions, coloured by entity, as encoders see them (SapBERT, Figure 1)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
+from spacy_krissel.evaluation.tables import Row, markdown_table, percent
 from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
+from spacy_krissel.pipeline.settings import LINKER
 from spacy_krissel.util.hashing import stable_hash
+from spacy_krissel.util.settings import Count, PositiveInt
+from spacy_krissel.views import name_view
 
 from .errors import Errors, KrisselError
-from .plots import MARKERS, draw, panels
+from .named_paths import name_path_pairs
+from .plots import MARKERS, check_drawing, draw, panels
 
 # Colours that are told apart; more entities repeat them.
 COLOURS = "tab20"
 PAIR_COLOURS = ("#0072b2", "#d55e00")
+AtLeastTwo = Annotated[int, Field(ge=2)]
+
+
+def projection(
+    pipelines: Sequence[Path],
+    ontology: Path,
+    output: Path,
+    *,
+    entities: AtLeastTwo = 12,
+    names: AtLeastTwo = 12,
+    seed: Count = 0,
+    linker: str = LINKER,
+) -> str:
+    """Draw names as each pipeline's encoder sees them, coloured by entity (SapBERT, Figure 1).
+
+    pipelines: pipelines with a linker, such as an untrained and a trained one
+    ontology: ontology store that the names are from
+    output: .svg file to draw
+    entities: number of entities, drawn by seed
+    names: number of names of each
+    seed: random seed
+    linker: name of the linker in the pipelines
+
+    RETURNS: a table, and the files. Raises those of `check_drawing`, `choose_names` and
+    `load_pipeline`.
+    """
+    check_drawing(output)
+    chosen = choose_names(OntologyStore(ontology), n_entities=entities, n_names=names, seed=seed)
+    found, owners, titles = chosen
+    paths = [(str(path), path) for path in pipelines]
+    projections = {
+        title: project(vectors, owners, seed=seed)
+        for title, vectors in _encoded(paths, found, linker)
+    }
+    rows: list[Row] = [("pipeline", "silhouette", "nearest name is of the same entity")]
+    for title, each in projections.items():
+        rows.append((title, f"{each.silhouette:.2f}", percent(each.neighbours)))
+    drawn = draw_projections(projections, owners, titles, output)
+    return "\n".join([markdown_table(rows), *(f"Drawn: {file}" for file in drawn)])
+
+
+def similarities(
+    pipelines: Sequence[str],
+    ontology: Path,
+    output: Path,
+    *,
+    entities: AtLeastTwo = 200,
+    names: AtLeastTwo = 2,
+    pairs: PositiveInt = 1000,
+    seed: Count = 0,
+    linker: str = LINKER,
+) -> str:
+    """Draw how similar names of one entity are, and of two, as each pipeline's encoder sees them
+    (OSLAT, Figure C.1).
+
+    pipelines: title=path of pipelines with a linker, untrained and trained
+    ontology: ontology store that the names are from
+    output: .svg file to draw
+    entities: number of entities, drawn by seed
+    names: number of names of each
+    pairs: maximum number of pairs of either kind
+    seed: random seed
+    linker: name of the linker in the pipelines
+
+    RETURNS: a table, and the files. Raises KrisselError K006 (`pipelines`), and those of
+    `check_drawing`, `choose_names` and `load_pipeline`.
+    """
+    check_drawing(output)
+    paths = name_path_pairs("pipelines", pipelines)
+    chosen = choose_names(OntologyStore(ontology), n_entities=entities, n_names=names, seed=seed)
+    found, owners, _ = chosen
+    similar = {
+        title: pair_similarities(vectors, owners, pairs, seed=seed)
+        for title, vectors in _encoded(paths, found, linker)
+    }
+    means = ("mean cosine, one entity", "two entities", "above 95 % of these")
+    rows: list[Row] = [("pipeline", "pairs of a kind", *means)]
+    for title, (same, other) in similar.items():
+        above = (same > np.quantile(other, 0.95)).mean()
+        figures = (f"{same.mean():.2f}", f"{other.mean():.2f}", f"{100 * above:.1f}")
+        rows.append((title, f"{len(same):,}", *figures))
+    drawn = draw_similarities(similar, output)
+    return "\n".join([markdown_table(rows), *(f"Drawn: {file}" for file in drawn)])
+
+
+def _encoded(
+    pipelines: Iterable[tuple[str, str | Path]], names: Sequence[str], linker: str
+) -> Iterator[tuple[str, np.ndarray]]:
+    views = [name_view(name) for name in names]
+    for title, path in pipelines:
+        yield title, find_linker(load_pipeline(path), linker).encode(views)
 
 
 class Projection(NamedTuple):

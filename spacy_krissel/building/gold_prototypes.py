@@ -73,9 +73,7 @@ def add_gold(
     source: str = "",
     spans_key: str = "",
     labels: Iterable[str] | None = None,
-    per_entity: Count = 0,
     surface_forms: bool = True,
-    seed: int = 0,
 ) -> GoldCounts:
     """Add the linked mentions of annotated docs as prototypes, without training.
 
@@ -85,7 +83,7 @@ def add_gold(
 
     kb: has an attached encoder, as that of a linker has.
     weight: see `PrototypeKB.add_prototypes`.
-    source, spans_key, labels, per_entity, surface_forms, seed: see `gold_prototypes`.
+    source, spans_key, labels, surface_forms: see `gold_prototypes`.
     skip_unknown: leave out mentions whose ids are not in the knowledge base (KW501).
     RETURNS: the counts of what was added and left out. A mention with the offsets and source of an
         existing one is not added again. On an error nothing is added.
@@ -101,9 +99,7 @@ def add_gold(
         source=source,
         spans_key=spans_key,
         labels=labels,
-        per_entity=per_entity,
         surface_forms=surface_forms,
-        seed=seed,
     )
     if counts.unknown and not skip_unknown:
         raise KrisselError(counts.unknown_message(Errors.K533))

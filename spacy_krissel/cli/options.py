@@ -24,7 +24,7 @@ GPU = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU")
 class Command(NamedTuple):
     """A command of a `CodedApp`.
 
-    function: "module:function" of this package, or a function of another one. Its required
+    function: "module:function" of a package, or a function. Its required
         positional parameters are arguments, but for `output` and those in `names`. A parameter
         `progress` is true, `command` is the command line, `overrides` are further options, such as
         --training.max_steps 100. The card of an `index_device` must be there before the function is
@@ -40,6 +40,7 @@ class Command(NamedTuple):
         call.
     alone: the function returns nothing, and goes on in a process without spaCy's command line
         (`run_alone`).
+    package: of the module.
     """
 
     function: str | Callable[..., Any]
@@ -51,6 +52,7 @@ class Command(NamedTuple):
     hidden: Collection[str] = ()
     panels: Mapping[str, str] = {}
     alone: bool = False
+    package: str = "spacy_krissel"
 
 
 def command_line() -> str:
@@ -127,7 +129,7 @@ def _functions(command: Command) -> tuple[Callable[..., Any], Callable[..., str]
     function = command.function
     if isinstance(function, str):
         module, _, name = function.partition(":")
-        function = getattr(import_module(f"spacy_krissel.{module}"), name)
+        function = getattr(import_module(f"{command.package}.{module}"), name)
     return function, getattr(sys.modules[function.__module__], f"show_{function.__name__}", None)
 
 

@@ -92,14 +92,12 @@ def add_gold_files(
     *,
     name: str = LINKER,
     weight: float = GOLD_WEIGHT,
-    per_entity: Count = 0,
     surface_forms: bool = True,
-    seed: int = 0,
 ) -> dict[str, GoldCounts]:
     """Add the gold mentions of .spacy files to the linker's knowledge base, with the file name as
     source.
 
-    weight, per_entity, surface_forms, seed: see `add_gold`. RETURNS: the counts by source.
+    weight, surface_forms: see `add_gold`. RETURNS: the counts by source.
     Raises KrisselError K520 if the knowledge base has no entities, K619 if two files have the same
     name or the knowledge base already has that source, K201 and K212 (files). Nothing is added
     then, except for K201 and K212.
@@ -116,16 +114,9 @@ def add_gold_files(
             raise KrisselError(
                 Errors.K619.format(path=path, source=source, problem=problem, todo=todo)
             )
-    drawn: Any = {
-        "weight": weight,
-        "per_entity": per_entity,
-        "surface_forms": surface_forms,
-        "seed": seed,
-    }
+    given: Any = {"weight": weight, "surface_forms": surface_forms, "skip_unknown": True}
     return {
-        source: add_gold(
-            kb, read_doc_bins(path, nlp.vocab), source=source, skip_unknown=True, **drawn
-        )
+        source: add_gold(kb, read_doc_bins(path, nlp.vocab), source=source, **given)
         for source, path in sources.items()
     }
 
@@ -177,12 +168,10 @@ class SourceSettings:
 class GoldSettings:
     """Settings of `add_gold` that the command exposes.
 
-    gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
     gold_weight: Multiply the scores of gold prototypes by this
     gold_names: Add the bare text of each gold mention as a name of its entity
     """
 
-    gold_per_entity: Count = 0
     gold_weight: NotNegative = GOLD_WEIGHT
     gold_names: bool = True
 
@@ -264,12 +253,8 @@ def prototypes(asked: PrototypeSettings) -> dict[str, Any]:
         work = (
             None if asked.ontology is None else stack.enter_context(_encoded(nlp, asked, made_by))
         )
-        of_gold: Any = {
-            "weight": asked.gold_weight,
-            "per_entity": asked.gold_per_entity,
-            "seed": asked.seed,
-        }
-        add_gold_files(nlp, asked.gold, name=name, surface_forms=asked.gold_names, **of_gold)
+        of_gold: Any = {"weight": asked.gold_weight, "surface_forms": asked.gold_names}
+        add_gold_files(nlp, asked.gold, name=name, **of_gold)
         pipe = find_kb_pipe(nlp, name)
         if pipe.kb_path and asked.kb_path is None:
             # The new knowledge base is not in the folder that the pipeline referred to.

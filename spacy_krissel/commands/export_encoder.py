@@ -7,11 +7,11 @@ from typing import Any
 
 from thinc.api import Model
 
-from ..errors import Errors, KrisselError, wrong_setting
+from ..errors import Errors, KrisselError
 from ..pipeline.pipeline_io import find_kb_pipe, find_linker, load_pipeline
 from ..pipeline.settings import LINKER
 from ..util.atomic import check_folder
-from ..util.settings import Fraction, checked
+from ..util.settings import checked
 
 
 @checked
@@ -21,7 +21,6 @@ def export_encoder(
     *,
     name: str = LINKER,
     average_with: str | None = None,
-    share: Fraction | None = None,
 ) -> None:
     """Export a trained encoder as a transformer.
 
@@ -32,23 +31,19 @@ def export_encoder(
     output: Directory to write: config, tokenizer and model.safetensors, as `from_pretrained` reads
         them
     name: Name of the linker in the pipeline
-    average_with: Average the weights with those of this transformer, by name or path
-    share: Fraction of the trained weights in the average (`average_with`); default: 0.5
+    average_with: Use the means of the weights and those of this transformer, by name or path
 
-    Raises KrisselError K005 and K026 (the output), K006 (no such fraction), K401 to K403, K413 (not
-    the transformer that it was trained from), K604 (no weights), K610, K611 (no such pipeline or
-    linker), K632 (no transformer).
+    Raises KrisselError K005 and K026 (the output), K401 to K403, K413 (not the transformer that it
+    was trained from), K604 (no weights), K610, K611 (no such pipeline or linker), K632 (no
+    transformer).
     """
-    if share is not None and average_with is None:
-        expected = "null without a transformer to average with (average_with)"
-        raise wrong_setting("share", share, expected)
     from ..layers.hf import weights
 
     check_folder(Path(output))
     linker = find_linker(load_pipeline(pipeline), name)
     linker.require_weights()
     if average_with is not None:
-        weights.average_with(linker.model, average_with, 0.5 if share is None else share)
+        weights.average_with(linker.model, average_with)
     if not weights.write_transformer(linker.model, Path(output)):
         todo = "start from a small encoder with `encoder` in [initialize.components.krissel_linker]"
         raise KrisselError(Errors.K632.format(name=pipeline, problem="it has none", todo=todo))

@@ -11,7 +11,7 @@ from spacy.language import Language
 from spacy.util import load_config
 from spacy.vocab import Vocab
 
-from ..building.tune import N_SEARCHED, RECALL, Recall, Tuning, near_vectors, tune, tuning_lines
+from ..building.tune import RECALL, Recall, Tuning, near_vectors, tune, tuning_lines
 from ..corpora.doc_bins import read_doc_bins
 from ..errors import wrong_setting
 from ..kb.directory import KIND as KB
@@ -48,7 +48,6 @@ def tune_index(
     queries: Path | None = None,
     n_queries: PositiveInt = 1000,
     recall: Recall = RECALL,
-    k: PositiveInt = N_SEARCHED,
     types: Sequence[str] | None = None,
     index_device: str | None = None,
     dry_run: bool = False,
@@ -69,7 +68,6 @@ def tune_index(
         prototypes
     n_queries: Number of queries, drawn by seed
     recall: Minimum fraction of queries whose first result is that of the exact index
-    k: Number of entities that are searched for
     types: Try this type only: ivf, ivf_sq8, ivf_pq or hnsw
     index_device: see `tune`
     dry_run: Measure and save nothing
@@ -118,7 +116,6 @@ def tune_index(
             vectors,
             folder,
             recall=recall,
-            k=k,
             types=types,
             index_device=index_device,
             progress=progress,

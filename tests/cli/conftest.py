@@ -79,7 +79,7 @@ def run_chain(path, run, toy_files, configs, toy_overrides):
     said["mine"] = run(
         "mine", path / "store", toy_files / "texts.jsonl", "-o", path / "shards", "--cap", "0"
     )
-    said["sample"] = run("sample", path / "shards", "-n", "5", "--ontology", path / "store")
+    said["sample"] = run("sample", path / "shards", "--number", "5", "--ontology", path / "store")
     overrides = {"paths.ontology": str(path / "store"), "paths.mentions": str(path / "shards")}
     train(
         configs / "small.cfg", path / "training", overrides={**toy_overrides["small"], **overrides}

@@ -34,14 +34,16 @@ def test_invalid_out_of_kb_arguments_are_refused(made, run, refuse, tmp_path):
     assert "[K222]" in refuse(
         "out-of-kb", store, "--gold", gold, *output, "--type", "T184", "--type", "T047"
     )
-    assert "[K006]" in refuse("out-of-kb", store, "--gold", gold, *output, "--preset", "cake")
+    assert "'pel'" in run("out-of-kb", store, "--gold", gold, *output, "--preset", "cake", code=2)
     assert "[K001]" in refuse(
         "out-of-kb", tmp_path / "missing", "--gold", gold, *output, "--type", "T184"
     )
     assert "[K201]" in refuse(
         "out-of-kb", store, "--gold", "dev=missing.spacy", *output, "--type", "T184"
     )
-    assert "name=path" in run("out-of-kb", store, "--gold", "dev.spacy", *output, code=2)
+    for wrong in (["dev.spacy"], [gold, gold]):
+        given = [each for pair in wrong for each in ("--gold", pair)]
+        assert "name=path" in refuse("out-of-kb", store, *given, *output)
     assert not (tmp_path / "out").exists()
     with pytest.warns(KrisselWarning, match="KW221"):
         run("out-of-kb", store, "--gold", gold, *output, "--type", "T184", "--preset", "pel")
@@ -49,13 +51,16 @@ def test_invalid_out_of_kb_arguments_are_refused(made, run, refuse, tmp_path):
 
 def test_zero_shot_writes_splits_and_refuses_invalid_arguments(made, run, refuse, tmp_path):
     gold, output = made.path / "gold.spacy", ("-o", tmp_path / "out")
-    said = run(
-        "zero-shot", gold, gold, *output, "--shares", "0.5,0.5,0", "--ontology", made.path / "store"
-    )
+
+    def shares(*given):
+        return [each for share in given for each in ("--share", share)]
+
+    known = ("--ontology", made.path / "store")
+    said = run("zero-shot", gold, gold, *output, *shares(0.5, 0.5, 0), *known)
     assert "| dev |" in said and "| test |" not in said and "11 documents left out" in said
     assert (tmp_path / "out" / "train.spacy").exists() and (
         tmp_path / "out" / "report.json"
     ).exists()
-    assert "[K006]" in refuse("zero-shot", gold, *output, "--shares", "0.5,0.6,0")
+    assert "[K006]" in refuse("zero-shot", gold, *output, *shares(0.5, 0.6, 0))
     assert "[K201]" in refuse("zero-shot", tmp_path / "missing", *output)
-    assert "0.8,0.1,0.1" in run("zero-shot", gold, *output, "--shares", "half", code=2)
+    assert "'--share'" in run("zero-shot", gold, *output, *shares("half"), code=2)

@@ -249,9 +249,14 @@ def test_mine_finds_every_unambiguous_name(made):
 def test_sample_is_reproducible_by_seed(made, run):
     said = made.printed["sample"]
     assert said.count("⟦") == 5 and "T0" in said
-    assert run("sample", made.path / "shards", "-n", 5, "--ontology", made.path / "store") == said
-    assert run("sample", made.path / "shards", "-n", 5, "--seed", 1) != said
-    assert run("sample", made.path / "shards", "-n", 2, "--format", "markdown").startswith("|")
+    assert (
+        run("sample", made.path / "shards", "--number", 5, "--ontology", made.path / "store")
+        == said
+    )
+    assert run("sample", made.path / "shards", "--number", 5, "--seed", 1) != said
+    assert run("sample", made.path / "shards", "--number", 2, "--format", "markdown").startswith(
+        "|"
+    )
 
 
 def test_prototypes_builds_a_linker_with_a_knowledge_base(made):
@@ -276,9 +281,6 @@ def test_encoder_exports_a_transformer_and_refuses_others(made, run, refuse, tin
         "encoder", tmp_path / "pipeline", "-o", tmp_path / "encoder"
     )
     assert (tmp_path / "encoder" / "model.safetensors").exists()
-    assert "average_with" in refuse(
-        "encoder", tmp_path / "pipeline", "-o", tmp_path / "other", "--share", "0.3"
-    )
     said = refuse("encoder", made.path / "training" / "model-last", "-o", tmp_path / "small")
     assert "[K632]" in said and not (tmp_path / "small").exists()
 
@@ -313,16 +315,7 @@ def test_evaluate_leaves_out_gold_prototypes_of_the_same_documents(made, run, tm
     """Added to the pipeline's knowledge base; the report then does without those of the same
     documents."""
     gold = made.path / "gold.spacy"
-    said = run(
-        "prototypes",
-        made.path / "linker",
-        "-o",
-        tmp_path / "lazy",
-        "--gold",
-        gold,
-        "--gold-per-entity",
-        1,
-    )
+    said = run("prototypes", made.path / "linker", "-o", tmp_path / "lazy", "--gold", gold)
     # Eleven mentions and their bare texts, but for four: names with other bearers, in one document
     # each.
     assert "'gold': 18" in said and "prototype_sources: {'gold': 18}" in said
@@ -353,8 +346,12 @@ def test_few_shot_reports_one_row_per_number_of_shots(made, run, refuse, tmp_pat
     with pytest.warns(KrisselWarning, match="KW703"):
         said = run(
             *arguments,
-            "--shots",
-            "0, 1,all",
+            "--shot",
+            0,
+            "--shot",
+            1,
+            "--shot",
+            "all",
             "--seed",
             3,
             "--seed",
@@ -367,7 +364,7 @@ def test_few_shot_reports_one_row_per_number_of_shots(made, run, refuse, tmp_pat
     assert "| all |" in said
     rows = json.loads((tmp_path / "toy.json").read_text())["few_shot"]
     assert [(row["shots"], len(row["strict"])) for row in rows] == [(0, 1), (1, 2), ("all", 1)]
-    assert "[K006]" in refuse(*arguments, "--shots", "none", "-o", tmp_path)
+    assert "[K006]" in refuse(*arguments, "--shot", "none", "-o", tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -600,7 +597,14 @@ def test_commands_run_in_a_separate_process(made):
     found = subprocess.run(command, capture_output=True, text=True, encoding="utf8")
     assert found.returncode == 0 and "Usage" in found.stdout
     laboratory = Path(__file__).parents[2] / "experiments" / "lab"
-    command = [sys.executable, str(laboratory), "sample", str(made.path / "shards"), "-n", "1"]
+    command = [
+        sys.executable,
+        str(laboratory),
+        "sample",
+        str(made.path / "shards"),
+        "--number",
+        "1",
+    ]
     found = subprocess.run(command, capture_output=True, text=True, encoding="utf8")
     assert found.returncode == 0 and "⟦" in found.stdout
     found = subprocess.run([*command[:-1], "9999"], capture_output=True, text=True, encoding="utf8")
@@ -692,8 +696,7 @@ def test_invalid_mine_arguments_are_refused(run, refuse, made, missing, toy_file
 
 def test_invalid_sample_arguments_are_refused(refuse, made, missing):
     assert "[K001]" in refuse("sample", missing)
-    assert "[K304]" in refuse("sample", made.path / "shards", "-n", 9999)
-    assert "[K006]" in refuse("sample", made.path / "shards", "-n", 1, "--format", "cake")
+    assert "[K304]" in refuse("sample", made.path / "shards", "--number", 9999)
     assert "[K002]" in refuse("sample", made.path / "store")
 
 

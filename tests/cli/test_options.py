@@ -6,22 +6,25 @@ import shlex
 from collections import defaultdict
 
 import pytest
+from lab.app import COMMANDS as LABORATORY
 
 from spacy_krissel.cli.app import COMMANDS, coded_errors
 from spacy_krissel.cli.options import FILLED_IN, _functions, cli_type, click_command
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.util.settings import bounds, check, describe_type
 
+ALL = {**COMMANDS, **LABORATORY}
 
-@pytest.mark.parametrize("name", COMMANDS)
+
+@pytest.mark.parametrize("name", ALL)
 def test_options_match_their_function(name):
     """Its default or its help was written twice, or not at all."""
-    parameters = inspect.signature(_functions(COMMANDS[name])[0]).parameters
-    for option in click_command(name, COMMANDS[name], coded_errors).params:
+    parameters = inspect.signature(_functions(ALL[name])[0]).parameters
+    for option in click_command(name, ALL[name], coded_errors).params:
         if option.name == "help" or (option.name == "gpu_id" and "gpu_id" not in parameters):
             continue
         assert option.help, f"{option.name} has no help"
-        default = COMMANDS[name].defaults.get(option.name, parameters[option.name].default)
+        default = ALL[name].defaults.get(option.name, parameters[option.name].default)
         if default is inspect.Parameter.empty:
             assert option.required
         else:
@@ -90,18 +93,16 @@ def _plain(default):
 
 
 def test_no_gpu_is_chosen_for_functions_with_a_gpu_id():
-    for name, command in COMMANDS.items():
+    for name, command in ALL.items():
         takes_it = "gpu_id" in inspect.signature(_functions(command)[0]).parameters
         assert not (command.gpu and takes_it), f"{name} leaves the choice to its processes"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ALL)
 def test_every_setting_is_an_option_unless_hidden(name):
     """But for what Python alone can give."""
-    command, parameters = (
-        COMMANDS[name],
-        inspect.signature(_functions(COMMANDS[name])[0]).parameters,
-    )
+    command = ALL[name]
+    parameters = inspect.signature(_functions(command)[0]).parameters
     options = {option.name for option in click_command(name, command, coded_errors).params}
     assert set(parameters) - options - set(FILLED_IN) == set(command.hidden)
 

@@ -242,7 +242,7 @@ def test_a_path_as_report_name_is_refused(refuse, tmp_path):
         ("prototypes", "in", "-o", "out", "--contexts-per-shared-name", "-1"),
         ("prototypes", "in", "-o", "out", "--max-entities", "-1"),
         ("prototypes", "in", "-o", "out", "--n-process", "0"),
-        ("sample", "in", "-n", "0"),
+        ("sample", "in", "--number", "0"),
         ("tune", "in", "--n-queries", "0"),
         ("zero-shot", "in", "-o", "out", "--seed", "-1"),
         ("link", "in", "in", "-o", "out.jsonl", "--gpu-id", "-2"),

@@ -212,8 +212,8 @@ def test_archives_are_reproducible(
     settings = {"cap": 8, "context_chars": 128, "max_mib": 40}
     found = []
     for name in ("one.tar.xz", "two.tar.xz"):
-        given = ([tmp_path / "ontology"], [toy_gold[0]], tiny_bert, tmp_path / name)
-        pack(tmp_path / "ontology", toy_shards, *given, **settings)
+        given = {"stores": [tmp_path / "ontology"], "gold": [toy_gold[0]], "encoder": tiny_bert}
+        pack(tmp_path / "ontology", toy_shards, tmp_path / name, **given, **settings)
         found.append((tmp_path / name).read_bytes())
     assert found[0] == found[1]
 
@@ -224,10 +224,9 @@ def test_a_too_large_archive_is_not_written(toy_store, toy_shards, toy_gold, tin
         pack(
             toy_store.path,
             toy_shards,
-            [],
-            [toy_gold[0]],
-            tiny_bert,
             output,
+            encoder=tiny_bert,
+            gold=[toy_gold[0]],
             cap=3,
             context_chars=9,
             max_mib=0.01,

@@ -32,7 +32,7 @@ def test_each_draw_is_added_and_removed(nlp, docs, toy_store, tmp_path):
             for e in gold.ents
         ]
         doc.user_data["krissel_id"] = "other " + gold.user_data["krissel_id"]
-    rows = few_shot(nlp, examples, test, toy_store, shots=(0, 1, "all"), seeds=(0, 1))
+    rows = few_shot(nlp, test, examples, toy_store, shots=(0, 1, "all"), seeds=(0, 1))
     assert kb.description() == before
     assert [(row.shots, len(row.strict)) for row in rows] == [(0, 1), (1, 2), ("all", 1)]
     assert rows[0].strict == [evaluate(nlp, test, toy_store, baselines=False).data["strict"]]
@@ -45,9 +45,9 @@ def test_each_draw_is_added_and_removed(nlp, docs, toy_store, tmp_path):
 
 def test_gold_already_in_the_kb_does_not_count(nlp, docs, toy_store):
     kb = nlp.get_pipe("krissel_linker").kb
-    plain = few_shot(nlp, docs[:5], docs[5:], toy_store, shots=(0, 1), seeds=(0,))
+    plain = few_shot(nlp, docs[5:], docs[:5], toy_store, shots=(0, 1), seeds=(0,))
     add_gold(kb, docs[:5], weight=3.0)
-    assert few_shot(nlp, docs[:5], docs[5:], toy_store, shots=(0, 1), seeds=(0,)) == plain
+    assert few_shot(nlp, docs[5:], docs[:5], toy_store, shots=(0, 1), seeds=(0,)) == plain
     assert kb.description()["prototype_kinds"]["gold"]
 
 

@@ -146,9 +146,10 @@ def test_another_release_raises_a_warning(tmp_path):
         lay_out(tmp_path / "a.txt", tmp_path / "b.txt", md5=found)
 
 
-def test_krissel_data_is_checked_for_missing_files(tmp_path):
+def test_krissel_data_is_checked_for_missing_files(tmp_path, monkeypatch):
     (tmp_path / "a.txt").touch()
-    assert check_sources(str(tmp_path), ["a.txt"]) == tmp_path
+    monkeypatch.setenv("KRISSEL_DATA", str(tmp_path))
+    assert check_sources(["a.txt"]) == check_sources(["."]) == tmp_path
     for folder, problem in (
         (None, "KRISSEL_DATA is not set"),
         ("", "KRISSEL_DATA is not set"),
@@ -156,8 +157,12 @@ def test_krissel_data_is_checked_for_missing_files(tmp_path):
         (str(tmp_path / "absent"), "which is no folder"),
         (str(tmp_path), "1 of 2 files are missing: x/b.txt"),
     ):
+        if folder is None:
+            monkeypatch.delenv("KRISSEL_DATA")
+        else:
+            monkeypatch.setenv("KRISSEL_DATA", folder)
         with pytest.raises(KrisselError, match=f"K239.*{problem}"):
-            check_sources(folder, ["a.txt", "x/b.txt"])
+            check_sources(["a.txt", "x/b.txt"])
 
 
 DESCRIPTORS = """<?xml version="1.0"?>

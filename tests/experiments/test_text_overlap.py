@@ -1,7 +1,7 @@
 import pytest
 import spacy
 from command_line import invoke
-from lab.data.text_overlap import frequent, overlap_rows, read_texts
+from lab.data.text_overlap import frequent, overlap_rows, read_texts, text_overlap
 from spacy.tokens import DocBin
 
 from spacy_krissel.errors import KrisselError
@@ -60,3 +60,5 @@ def test_entities_are_matched_by_folded_name(texts):
 def test_invalid_arguments_raise(given):
     with pytest.raises(KrisselError, match="K006.*texts"):
         read_texts(given)
+    with pytest.raises(KrisselError, match="K006.*texts"):
+        text_overlap([given])

@@ -147,7 +147,7 @@ def test_changing_weights_discards_the_quantization(saved, make_linker, tiny_ber
     source = find_linker(spacy.load(saved[1]))
     target = find_linker(make_linker("transformer"))
     assert warm_start(source.model, target.model) and not target.is_quantized
-    average_with(source.model, str(tiny_bert), 0.5)
+    average_with(source.model, str(tiny_bert))
     assert not source.is_quantized
 
 

@@ -384,7 +384,13 @@ def commands(given: Inputs) -> dict[str, Command]:  # noqa: C901
         "zero-shot": Command(
             "out",
             lambda path, v: cli(
-                "zero-shot", docs[1], "-o", path, "--shares", "0.6,0.2,0.2", "--seed", (15, 17)[v]
+                "zero-shot",
+                docs[1],
+                "-o",
+                path,
+                *(each for share in (0.6, 0.2, 0.2) for each in ("--share", share)),
+                "--seed",
+                (15, 17)[v],
             ),
             {"": folder_of},
         ),
@@ -489,8 +495,10 @@ def commands(given: Inputs) -> dict[str, Command]:  # noqa: C901
                 docs[v],
                 "--ontology",
                 store,
-                "--shots",
-                "0,1",
+                "--shot",
+                0,
+                "--shot",
+                1,
                 "--seed",
                 0,
                 "-o",

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import spacy
+from pydantic import Field
 from spacy.language import Language
+from wasabi import msg
 
 from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import add_gold_files, build_prototypes
@@ -19,12 +21,12 @@ from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.evaluation.gold import linked_mentions, read_gold
 from spacy_krissel.evaluation.records import read_records
 from spacy_krissel.ontology.store import OntologyStore
-from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
+from spacy_krissel.pipeline.pipeline_io import choose_gpu, find_linker, load_pipeline
 from spacy_krissel.util.atomic import check_folder, write_text
 from spacy_krissel.util.manifest import content_hash, new_directory, read_manifest, sha256_file
 
 from ..errors import Errors, KrisselError
-from ..few_shot import FewShot, few_shot, save_few_shot
+from ..few_shot import FewShot, few_shot
 from ..plots import draw_curves
 from .details import (
     Details,
@@ -37,8 +39,17 @@ from .details import (
     seen_figures,
 )
 from .memorised import memorised
-from .settings import Ablation, Row
-from .table import AllRuns, Answers, Runs, ablation_report, answers, recall_curve, summarize
+from .settings import Ablation, Row, read_ablation
+from .table import (
+    AllRuns,
+    Answers,
+    Runs,
+    ablation_report,
+    ablation_table,
+    answers,
+    recall_curve,
+    summarize,
+)
 from .train import LINKER, STEPS, train_linker, train_reranker
 
 KIND, VERSION, MAKE = "part of an ablation", 1, "python experiments/lab ablation, after removing it"
@@ -49,6 +60,37 @@ PIPELINE, KB, REPORT, FEW_SHOT, CALIBRATION = (
     "few-shot",
     "calibration.json",
 )
+
+
+def run_ablation(
+    config: Path,
+    output: Path,
+    *,
+    rows: Sequence[str] = (),
+    gpu_id: Annotated[int, Field(ge=-1)] = -1,
+    overrides: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Train and evaluate each row (KRISSBERT, Table 7) and draw the curves (Figure 2).
+
+    An interrupted run resumes: what a row has trained or measured is not made again. Further
+    options override the file: --sets.ncbi.gold dev.spacy
+
+    config: ablation file, such as configs/ablation-small.yml
+    output: folder of the rows, the table and the plots
+    rows: run and show only this row, and those that it needs
+    gpu_id: GPU, or -1 for the CPU
+    overrides: of the file, by dotted key
+
+    Raises those of `read_ablation` and `AblationRun`.
+    """
+    check_folder(output)
+    ablation = read_ablation(config, overrides)
+    choose_gpu(gpu_id)
+    return AblationRun(ablation, output, gpu_id=gpu_id, say=msg.divider)(rows)
+
+
+def show_run_ablation(found: dict[str, Any], output: Path) -> str:
+    return f"{ablation_table(found)}\nTable and curves: {output}/ablation.md, ablation.json"
 
 
 class AblationRun:
@@ -174,16 +216,17 @@ class AblationRun:
                 self.say(f"few-shot curve: linking {gold}")
                 nlp = self._with_kb(pipeline, name, seed, gold)
                 shots, draws = curves.shots, curves.draws
-                rows = few_shot(
+                few_shot(
                     nlp,
-                    data.examples,
                     data.gold,
+                    data.examples,
                     data.ontology,
+                    made,
+                    name=FEW_SHOT,
                     shots=shots,
                     seeds=draws,
-                    name=LINKER,
+                    linker=LINKER,
                 )
-                save_few_shot(rows, made, FEW_SHOT)
         saved = json.loads((folder / f"{FEW_SHOT}.json").read_text(encoding="utf8"))
         return [FewShot(**row) for row in saved[FEW_SHOT.replace("-", "_")]]
 

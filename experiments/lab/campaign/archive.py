@@ -31,6 +31,7 @@ from spacy_krissel.util.disk import coded_damage
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.util.inputs import coded_reading
 from spacy_krissel.util.manifest import new_directory, sha256_file
+from spacy_krissel.util.settings import Count, NotNegative, PositiveInt
 
 from ..errors import Errors, KrisselError
 from .weights import grow, shrink
@@ -52,26 +53,36 @@ PRESET: Final = 9
 def pack(
     ontology: Path,
     mentions: Path,
-    stores: Sequence[Path],
-    gold: Sequence[Path],
-    encoder: Path,
     output: Path,
     *,
-    cap: int,
-    context_chars: int,
-    max_mib: float,
-    seed: int = 0,
+    encoder: str | Path,
+    stores: Sequence[Path] = (),
+    gold: Sequence[Path] = (),
+    cap: PositiveInt = 8,
+    context_chars: PositiveInt = 128,
+    max_mib: NotNegative = 40.0,
+    seed: Count = 0,
 ) -> dict[str, Any]:
-    """Write one `.tar.xz` for `unpack`; the same input gives the same bytes. RETURNS: its manifest.
+    """Pack the data of a run, all that a machine without a network needs, as one archive.
 
-    ontology: the store that is trained on. mentions: mined from texts by it. stores: those that are
-        linked to.
-    gold: `.spacy` files. encoder: a transformer's folder, kept in 8 bits a weight.
-    cap: mentions per entity, the first ones of its sample. context_chars: of a mention's context on
-        each side.
-    max_mib: of the archive, in MiB.
+    The same input gives the same bytes.
+
+    ontology: ontology store that is trained on
+    mentions: mention shards, mined with it
+    output: .tar.xz archive to write
+    encoder: transformer, kept in 8 bits per weight: its folder, or the name of a package with a
+        folder model/
+    stores: ontology store that is linked to and not trained on
+    gold: gold mentions (.spacy)
+    cap: maximum number of mentions per entity, the first ones of its sample
+    context_chars: maximum number of characters of context on each side of a mention
+    max_mib: maximum size of the archive in MiB
+    seed: random seed of the order of an entity's mentions
+
+    RETURNS: its manifest.
     Raises KrisselError K291 (too large), and what reading a store, shards or a transformer raises.
     """
+    encoder = find_encoder(encoder)
     with temporary_folder(output.with_name(f"{output.name}.contents")) as folder:
         counts: dict[str, Any] = {"gold": [path.name for path in gold]}
         licences = {}
@@ -119,12 +130,24 @@ def pack(
     return manifest
 
 
+def show_pack(manifest: dict[str, Any], output: Path) -> str:
+    names, mined = manifest["counts"][manifest["ontology"]], manifest["counts"][MENTIONS]
+    counts = f"{names['entities']:,} entities, {names['names']:,} names"
+    size = f"{output.stat().st_size / MEBIBYTE:.1f} MiB"
+    return f"{counts}, {mined['mentions']:,} mentions\n{output}: {size}"
+
+
 def unpack(archive: Path, output: Path) -> dict[str, Any]:
-    """Write what `pack` packed as a folder of stores, mention shards, gold corpora and a
-    transformer, all or nothing.
+    """Unpack the data of a run: ontology stores, mention shards, gold mentions and a transformer,
+    all or nothing.
 
     Mentions are written for the ontology, in `mentions`, and for each other store, of those
-    entities that it has too, in `NAME-mentions`. RETURNS: the manifest.
+    entities that it has too, in `NAME-mentions`.
+
+    archive: archive by `campaign-pack`
+    output: folder to write, which is replaced
+
+    RETURNS: the manifest.
     Raises KrisselError K292 for an archive that is damaged or another, and K026.
     """
     with temporary_folder(output) as folder:
@@ -168,7 +191,11 @@ def unpack(archive: Path, output: Path) -> dict[str, Any]:
     return manifest
 
 
-def find_encoder(name: str) -> Path:
+def show_unpack(manifest: dict[str, Any], archive: Path, output: Path) -> str:
+    return f"{len(manifest['files'])} files of {archive} in {output}"
+
+
+def find_encoder(name: str | Path) -> Path:
     """Return the folder of a transformer: `name`, or `model` in the installed package of this
     name."""
     found = None if Path(name).exists() else find_spec(name)

@@ -27,6 +27,7 @@ from spacy_krissel.util.atomic import commit_folder, temporary_folder
 from spacy_krissel.util.disk import coded_damage
 from spacy_krissel.util.inputs import coded_reading
 from spacy_krissel.util.manifest import sha256_file
+from spacy_krissel.util.settings import PositiveInt
 
 from ..errors import Errors, KrisselError
 from .weights import grow, shrink
@@ -41,13 +42,20 @@ PRESET = 0
 
 
 def write_parts(
-    pipeline: Path, output: Path, *, part_bytes: int = PART_BYTES, max_bytes: int = MAX_BYTES
+    pipeline: Path,
+    output: Path,
+    *,
+    part_bytes: PositiveInt = PART_BYTES,
+    max_bytes: PositiveInt = MAX_BYTES,
 ) -> dict[str, Any]:
-    """Write a trained pipeline, without a knowledge base, as parts in `output`, replacing earlier
-    ones whole.
+    """Write the weights of a pipeline in parts: float16, and 8 bits for an encoder of references.
 
-    The transformer that links is kept in float16, that of references in 8 bits a weight. RETURNS:
-    the manifest, with the parts and their SHA-256.
+    pipeline: trained pipeline without a knowledge base
+    output: folder of the parts, which replace earlier ones; its other files stay
+    part_bytes: maximum size of a part in bytes
+    max_bytes: maximum size of all parts in bytes
+
+    RETURNS: the manifest, with the parts and their SHA-256.
     Raises KrisselError K293 (too large), K610, K611 (no such pipeline or linker).
     """
     nlp = load_pipeline(pipeline)
@@ -93,8 +101,16 @@ def write_parts(
     return manifest
 
 
+def show_write_parts(manifest: dict[str, Any], output: Path) -> str:
+    parts = manifest["parts"]
+    return f"{len(parts)} parts, {sum(part['bytes'] for part in parts) / 1e6:.1f} MB in {output}"
+
+
 def assemble_parts(parts: Path, output: Path) -> None:
-    """Write the pipeline that `write_parts` divided, its weights as near as their bits are.
+    """Assemble a pipeline from its parts; its weights are as exact as their bits.
+
+    parts: folder by `campaign-collect`
+    output: folder of the pipeline to write
 
     Raises KrisselError K294 for parts that are damaged or of something else, K026 for missing ones,
     K005 and K026 as `check_pipeline_output`.
@@ -129,6 +145,10 @@ def assemble_parts(parts: Path, output: Path) -> None:
             }
             shim.transformer.load_state_dict(weights)
         save_whole(nlp.to_disk, output)
+
+
+def show_assemble_parts(_: None, output: Path) -> str:
+    return f"Pipeline written to {output}"
 
 
 def _shims(nlp: Language) -> Iterator[TransformerShim]:

@@ -13,12 +13,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from spacy_krissel.util.atomic import write_text
+from spacy_krissel.util.settings import NotNegative
 
+from ..named_paths import named_paths
 from .gpu_use import GpuUse
-from .stages import Stage, Table, filled, find_inputs, words_of
+from .stages import Stage, Table, filled, find_inputs, read_stages, words_of
 
 LAB = Path(__file__).resolve().parents[1]
 DONE, CUT, FAILED, LEFT_OUT = "done", "cut", "failed", "left out"
@@ -40,6 +44,47 @@ print(json.dumps({**found, "python": sys.version.split()[0], "versions": version
 """  # noqa: E501
 # Starts a command line; tests give another one.
 Start = Callable[[Sequence[str], Path], subprocess.Popen]
+
+
+def run_campaign(
+    archive: Path,
+    stages: Path,
+    work: Path,
+    output: Path,
+    *,
+    seconds: NotNegative = 400.0,
+    changed: Sequence[str] = (),
+    device: str = "cpu",
+    gpu_id: Annotated[int, Field(ge=-1)] = -1,
+) -> list[dict[str, Any]]:
+    """Train, link, evaluate and package with the product's own commands, each stage under its own
+    limit.
+
+    archive: archive by `campaign-pack`
+    stages: table of stages (.yml)
+    work: folder for data, pipelines and reports: gigabytes
+    output: folder for what comes home: weights, metrics, the log
+    seconds: time limit of all stages in seconds
+    changed: name=value of a variable of the table
+    device: device of the index: cpu, cuda:0 or cuda:all
+    gpu_id: GPU, or -1 for the CPU
+
+    RETURNS: a report of each stage. Raises KrisselError K006 (`changed`) and those of
+    `read_stages`.
+    """
+    table = read_stages(stages, named_paths("set", changed))
+    table.variables["gpu"] = f"--gpu-id {gpu_id}"
+    table.variables["index"] = "" if device == "cpu" else f"--index-device {device}"
+    values = given_values(archive, work, output)
+    return run_stages(table, values, work, seconds=seconds, gpu_id=gpu_id, collected=output)
+
+
+def show_run_campaign(reports: list[dict[str, Any]]) -> str:
+    return "\n".join(
+        f"{report['stage']}: {report['status']} in {report['seconds']:.1f} s "
+        f"{report.get('reason', '')}"
+        for report in reports
+    )
 
 
 def run_stages(

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.util.atomic import atomic_file, check_file, write_text
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from .pubmed_fetch import PubMed
+from .pubmed_fetch import ADDRESS, PubMed
 
 PathLike = str | Path
 LISTED = "lines of a PMID, or of an id and the hash of a title, tab-separated"
@@ -54,32 +55,57 @@ def read_list(path: PathLike) -> list[Listed]:
 
 
 def fetch_abstracts(
-    list_path: PathLike, output: PathLike, pubmed: PubMed, *, table: PathLike | None = None
+    listed: PathLike,
+    output: PathLike,
+    keep: PubMed | PathLike,
+    *,
+    table: PathLike | None = None,
+    address: str = ADDRESS,
+    progress: bool = False,
 ) -> dict[str, int]:
-    """Write the abstracts of a list as JSONL, `{"id", "text"}` a line in the list's order, for
-    `krissel mine`.
+    """Fetch the titles and abstracts of a list from PubMed: 200 per request, at most three requests
+    per second.
 
-    output: the .jsonl.gz file, all or nothing; ids without a text are in a file next to it that
-        ends in `.missing.txt`.
-    table: where the abstracts that are listed by their titles are. Without it they are missing.
+    They are written as JSONL, `{"id", "text"}` per line in the list's order, for `krissel mine`.
+    NCBI asks for an address to write to before it blocks you: the environment variable NCBI_EMAIL.
+    NCBI_API_KEY is sent if it is set.
+
+    listed: list of PMIDs, and of hashes of the titles of abstracts without one
+    output: .jsonl.gz file to write, all or nothing; ids without a text are in a file next to it
+        that ends in `.missing.txt`
+    keep: folder of PubMed's answers, with which an interrupted run resumes; from Python also a
+        `PubMed`
+    table: table (Title, Abstract) of those that are listed by title; without it they are missing
+    address: address of efetch
 
     RETURNS: counts: `listed`, `pubmed`, `table`, `missing`.
     Raises KrisselError K240 (the list or the table), K026 (the outputs), and what `PubMed` raises.
     Warns KW234 of missing abstracts.
     """
     check_file(output)
-    listed = read_list(list_path)
-    titles = {each.title: each.id for each in listed if each.title}
+    pubmed = (
+        keep
+        if isinstance(keep, PubMed)
+        else PubMed(
+            Path(keep),
+            address,
+            email=os.environ.get("NCBI_EMAIL", ""),
+            api_key=os.environ.get("NCBI_API_KEY", ""),
+            say=print if progress else lambda line: None,
+        )
+    )
+    wanted = read_list(listed)
+    titles = {each.title: each.id for each in wanted if each.title}
     texts = dict(_of_table(table, titles)) if table else {}
     of_table = len(texts)
-    texts.update(pubmed.texts([each.id for each in listed if not each.title]))
-    missing = [each.id for each in listed if each.id not in texts]
+    texts.update(pubmed.texts([each.id for each in wanted if not each.title]))
+    missing = [each.id for each in wanted if each.id not in texts]
     with atomic_file(output) as temporary, temporary.open("wb") as raw:
         with (
             gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
             io.TextIOWrapper(packed, "utf8") as file_,
         ):
-            for each in listed:
+            for each in wanted:
                 if each.id in texts:
                     file_.write(
                         json.dumps({"id": each.id, "text": texts[each.id]}, ensure_ascii=False)
@@ -89,15 +115,20 @@ def fetch_abstracts(
     write_text(rest, "".join(f"{id_}\n" for id_ in missing))
     if missing:
         message = Warnings.KW234.format(
-            count=len(missing), of=len(listed), path=rest, first=", ".join(missing[:3])
+            count=len(missing), of=len(wanted), path=rest, first=", ".join(missing[:3])
         )
         warnings.warn(message, KrisselWarning, stacklevel=2)
     return {
-        "listed": len(listed),
+        "listed": len(wanted),
         "pubmed": len(texts) - of_table,
         "table": of_table,
         "missing": len(missing),
     }
+
+
+def show_fetch_abstracts(counts: dict[str, int]) -> str:
+    template = "{listed} listed: {pubmed} of PubMed, {table} of the table, {missing} missing"
+    return template.format(**counts)
 
 
 def _of_table(path: PathLike, titles: dict[str, str]) -> Iterator[tuple[str, str]]:

@@ -1,12 +1,14 @@
 """Number of gold mentions that the homonyms of an ontology affect (BELHD §3, Table 1, Appendix
 A)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins
+from spacy_krissel.evaluation.tables import markdown_table, percent
 from spacy_krissel.mentions.gold_mentions import gold_spans, split_gold
 from spacy_krissel.ontology.store import OntologyStore
 
@@ -20,6 +22,25 @@ class AffectedMentions(NamedTuple):
     affected: int
     unknown: int
     spelt: int
+
+
+def affected_table(ontology: str | Path, gold: Sequence[Path]) -> str:
+    """Count the gold mentions that a linker by names could only guess (BELHD, Table 1).
+
+    ontology: ontology store
+    gold: gold mentions (.spacy)
+
+    Raises KrisselError K001 to K004 (store), K201, K212 (gold).
+    """
+    store = OntologyStore(ontology)
+    counts = ("corpus", "mentions", "in the store")
+    rows = [(*counts, "affected", "affected %", "spelt alike", "spelt alike %")]
+    for path in gold:
+        found = affected_mentions(path, store)
+        known = found.mentions - found.unknown
+        parts = [(f"{n:,}", percent(n / max(known, 1))) for n in (found.affected, found.spelt)]
+        rows.append((str(path), f"{found.mentions:,}", f"{known:,}", *parts[0], *parts[1]))
+    return markdown_table(rows)
 
 
 def affected_mentions(

@@ -22,6 +22,7 @@ from spacy_krissel.pipeline.pipeline_io import (
 from spacy_krissel.pipeline.settings import LINKER
 from spacy_krissel.util.atomic import atomic_file
 from spacy_krissel.util.inputs import coded_reading
+from spacy_krissel.util.settings import Fraction
 
 from ..errors import Errors, KrisselError
 
@@ -29,16 +30,22 @@ JSON_LINES = "a JSON object with an id on each line"
 _ANNOTATION = re.compile(r"\[(\d+)::(\d+)\]\t(\w+) \| (.*)")
 
 
-def open_texts(paths: Sequence[Path], output: Path, without: Collection[str]) -> tuple[int, int]:
-    """Copy the texts whose ids do not begin with one of `without` and a hyphen. RETURNS: how many,
-    of how many.
+def open_texts(
+    texts: Sequence[Path], output: Path, without: Collection[str] = ()
+) -> tuple[int, int]:
+    """Copy texts except those of some sources, such as those whose licence does not allow the
+    publication of weights.
 
-    Raises what `read_records` raises.
+    texts: texts as JSON lines with ids; .gz too
+    output: .jsonl file to write
+    without: leave out texts whose ids begin with this and a hyphen
+
+    RETURNS: the numbers of texts that were copied, and of all. Raises what `read_records` raises.
     """
     kept = total = 0
     report = CorpusReport()
     with atomic_file(output) as temporary, temporary.open("w", encoding="utf8") as file_:
-        for path in paths:
+        for path in texts:
             for source, line in read_records(
                 path, _with_source, report, expected=JSON_LINES, what="text with an id"
             ):
@@ -50,6 +57,11 @@ def open_texts(paths: Sequence[Path], output: Path, without: Collection[str]) ->
     return kept, total
 
 
+def show_open_texts(numbers: tuple[int, int], output: Path) -> str:
+    kept, total = numbers
+    return f"{kept:,} of {total:,} texts in {output}"
+
+
 def _with_source(line: str, _: int) -> tuple[str, str]:
     if (id_ := json_object(line).get("id")) is None:
         raise ValueError("it has no id")
@@ -57,9 +69,12 @@ def _with_source(line: str, _: int) -> tuple[str, str]:
 
 
 def gsc_plus(folder: Path, output: Path) -> tuple[int, int]:
-    """Write GSC+, a folder of texts and one of annotations by the same names, as PubTator. RETURNS:
-    texts, mentions.
+    """Write GSC+, phenotypes in abstracts, as PubTator.
 
+    folder: folder of GSC+, with corpus/ and ann/
+    output: PubTator file to write
+
+    RETURNS: the numbers of texts and mentions.
     Raises KrisselError K201 (no texts), and what `coded_reading` raises.
     """
     n_mentions = 0
@@ -88,12 +103,24 @@ def gsc_plus(folder: Path, output: Path) -> tuple[int, int]:
     return len(texts), n_mentions
 
 
-def make_compact(trained: Path, start: Path, output: Path, *, share: float, meta: Path) -> int:
-    """Write the encoder of `trained`, averaged with the untrained one that it started from
-    (Wortsman et al. 2022), which forgets less of how names are spelt, and rounded to a byte a
-    weight. RETURNS: its bytes.
+def show_gsc_plus(numbers: tuple[int, int], output: Path) -> str:
+    n_texts, n_mentions = numbers
+    return f"{n_mentions:,} mentions in {n_texts} texts in {output}"
 
-    share: of the trained weights. meta: its `meta.json`.
+
+def make_compact(
+    trained: Path, start: Path, output: Path, *, meta: Path, share: Fraction = 0.6
+) -> int:
+    """Write the encoder that ships: averaged with its untrained start (Wortsman et al. 2022), which
+    forgets less about the spelling of names, and rounded to a byte per weight.
+
+    trained: trained pipeline
+    start: pipeline that it was trained from, untrained
+    output: folder of the pipeline to write
+    meta: its card: a meta.json
+    share: fraction of the trained weights in the average
+
+    RETURNS: its bytes.
     Raises KrisselError K005 and K026 as `check_pipeline_output`, K611 as `load_pipeline`,
     and those of `coded_reading`.
     """
@@ -128,3 +155,7 @@ def make_compact(trained: Path, start: Path, output: Path, *, share: float, meta
     # What a blank pipeline has anyway.
     shutil.rmtree(output / "vocab")
     return sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
+
+
+def show_make_compact(size: int, output: Path) -> str:
+    return f"{size / 1e6:.1f} MB in {output}"

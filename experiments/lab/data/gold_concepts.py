@@ -21,11 +21,16 @@ def gold_concepts(
     ontology: str | Path | None = None,
     spans_key: str = "",
 ) -> int:
-    """Write the concepts of gold corpora as JSON lines that `krissel ontology` reads: those of an
-    ontology store with their names there, or all, named by the texts of their mentions, the most
-    frequent first. RETURNS: their number.
+    """Write the concepts of gold corpora as an ontology, if the real one is large or needs a
+    licence.
 
-    gold: .spacy files. spans_key: as `gold_spans` takes it.
+    gold: gold mentions (.spacy)
+    output: file of JSON lines to write, for `krissel ontology`
+    ontology: store to take the concepts of, with their names there; without it, all concepts are
+        named by the texts of their mentions, the most frequent first
+    spans_key: gold mentions are in `doc.spans[spans_key]`; see `gold_spans`
+
+    RETURNS: the number of concepts.
     Raises KrisselError K201, K212 (gold), K026 (the output, which is written whole or not at all).
     """
     check_file(output)
@@ -50,3 +55,7 @@ def gold_concepts(
     ]
     write_text(output, "".join(f"{srsly.json_dumps(record)}\n" for record in records))
     return len(records)
+
+
+def show_gold_concepts(number: int, output: Path) -> str:
+    return f"{number:,} concepts in {output}"

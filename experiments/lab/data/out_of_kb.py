@@ -6,12 +6,13 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
+from spacy_krissel.evaluation.tables import Row, markdown_table, percent
 from spacy_krissel.mentions.annotations import NIL
 from spacy_krissel.mentions.gold_ids import NIL_MARKS, is_nil, split_ids
 from spacy_krissel.mentions.gold_mentions import gold_spans, primary_id, split_gold
@@ -23,8 +24,9 @@ from spacy_krissel.util.folding import fold_name
 from spacy_krissel.util.manifest import check_replaceable, new_directory
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..named_paths import named_paths
 from .relink import relink
-from .semantic_types import type_key, type_keys
+from .semantic_types import preset_types, type_key, type_keys
 
 KIND = "out-of-KB benchmark"
 VERSION = 1
@@ -47,33 +49,34 @@ class LinkedMention(NamedTuple):
 
 def out_of_kb(
     ontology: OntologyStore | PathLike,
-    gold: Mapping[str, PathLike],
+    gold: Mapping[str, PathLike] | Sequence[str],
     output: PathLike,
     *,
     types: Sequence[str] = (),
     trees: Sequence[str] = (),
+    preset: Literal["pel"] | None = None,
     spans_key: str = "",
     progress: bool = False,
 ) -> dict[str, Any]:
-    """Take entities out of an ontology, and make their gold mentions NIL.
+    """Take entities out of an ontology, and make their gold mentions NIL (PEL, appendix D).
 
-    ontology: the full one.
-    gold: .spacy files, or folders of them, by the name of the split; "train" is what the others are
-        compared with.
-    output: a folder for the store `ontology` without the removed entities, `<split>.spacy` and
-        `report.json`; an earlier benchmark there is replaced when all of the new one is written.
-    types: remove the entities of these semantic types, by name or id (`semantic_types`); what is
-        below a type in UMLS's semantic network is not meant.
-    trees: remove the entities with a tree number in one of these sub-trees
-        (`ontology.trees.is_in_tree`). One that stands elsewhere in the hierarchy as well is
-        removed, too: a linker must not know what the sub-tree holds. One without tree numbers is in
-        no sub-tree, but for the roots of MeSH, whose numbers its files leave out: the entity that
-        is named as the root of a removed tree (`ontology.tree_types.MESH_TREES`) goes with it.
-    spans_key: which mentions are counted, see `gold_spans`; all are rewritten.
-
-    A composite mention becomes NIL when all of its ids that the full ontology knows are removed,
-    and otherwise loses the removed ones. An id that the full ontology does not know stays as it is,
+    A composite mention becomes NIL if all of its ids that the full ontology knows are removed, and
+    otherwise loses the removed ones. An id that the full ontology does not know stays as it is,
     unless it is part of such a composite.
+
+    ontology: store of the full ontology
+    gold: name=path of a split's .spacy file, or of a folder of them; the others are compared with
+        "train"
+    output: folder for the reduced store, `<split>.spacy` and `report.json`; an earlier benchmark
+        there is replaced when all of the new one is written
+    types: remove entities of this semantic type, by name or id (`semantic_types`), but not of types
+        below it in UMLS's semantic network
+    trees: remove entities with a tree number in this sub-tree (`ontology.trees.is_in_tree`), also
+        those that are elsewhere in the hierarchy too: a linker must not know the sub-tree's
+        entities. MeSH's files leave out the numbers of roots: the entity named as the root of a
+        removed tree (`ontology.tree_types.MESH_TREES`) is removed with it
+    preset: remove a named set of types: pel (the paper's 11)
+    spans_key: mentions in `doc.spans[spans_key]` are counted, see `gold_spans`; all are rewritten
 
     RETURNS: the report, with the figures of PEL's Table 7 and of the safeguards of its appendix D:
         `removed`; `splits` by name, each with `documents`, the numbers of mentions that are not
@@ -87,7 +90,9 @@ def out_of_kb(
     """
     check_replaceable(Path(output), KIND)
     store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
+    gold = named_paths("gold", gold)
     _check_names(gold)
+    types = [*(preset_types(preset) if preset else ()), *types]
     removed = removed_entities(store, types=types, trees=trees)
     said: dict[str, list[LinkedMention]] = {}
     counts: dict[str, Counter] = {name: Counter() for name in gold}
@@ -120,6 +125,39 @@ def out_of_kb(
         write_text(writer.path / REPORT, text)
         writer.info.update(removed=report["removed"], splits=list(gold))
     return report
+
+
+def show_out_of_kb(report: dict[str, Any], output: PathLike) -> str:
+    removed = report["removed"]
+    files = [f"{output}/{ONTOLOGY}", *(f"{name}.spacy" for name in report["splits"]), REPORT]
+    return (
+        f"{removed['entities']} of {removed['of']} entities removed\n\n"
+        f"{markdown_table(_split_rows(report))}\n\n{markdown_table(_reference_rows(report))}\n\n"
+        f"Benchmark: {', '.join(files)}"
+    )
+
+
+def _split_rows(report: dict[str, Any]) -> list[Row]:
+    """Return PEL's Table 7, with the same figures for all mentions."""
+    shares = ("entities_seen", "mentions_seen", "forms_seen", "mentions_of_seen_forms")
+    names = (key.replace("_", " ") + " %" for key in shares)
+    rows: list[Row] = [("split", "of", "mentions", "entities", *names)]
+    for split, figures in report["splits"].items():
+        for kind, title in (("nil", "NIL"), ("all", "all")):
+            part = figures[kind]
+            counts = (f"{part['mentions']:,}", f"{part['entities']:,}")
+            rows.append((split, title, *counts, *(percent(part[key]) for key in shares)))
+    return rows
+
+
+def _reference_rows(report: dict[str, Any]) -> list[Row]:
+    means = ("names", "name_words", "name_characters", "definition_words", "definition_characters")
+    rows: list[Row] = [("references", "entities", *(key.replace("_", " ") for key in means))]
+    for group, parts in report["references"].items():
+        for kind, figures in parts.items():
+            values = ("–" if figures[key] is None else f"{figures[key]:.1f}" for key in means)
+            rows.append((f"{kind} ({group})", f"{figures['entities']:,}", *values))
+    return rows
 
 
 def removed_entities(

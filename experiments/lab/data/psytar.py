@@ -125,8 +125,14 @@ def read_psytar(path: str | Path, *, report: CorpusReport | None = None) -> Iter
 def convert_psytar(
     source: str | Path, output: str | Path, *, progress: bool = False
 ) -> CorpusReport:
-    """Write PsyTAR's sentences as one `.spacy` file; return a report. Raises what `read_psytar`
-    raises."""
+    """Convert PsyTAR's sentences to docs with document-level entity labels, and align its phrases
+    to them.
+
+    source: PsyTAR's workbook (.xlsx)
+    output: .spacy file to write
+
+    RETURNS: a report. Raises what `read_psytar` raises.
+    """
     report = CorpusReport()
     nlp = blank_pipeline("en")
     texts = distinct_texts(read_psytar(source, report=report), report)
@@ -134,6 +140,10 @@ def convert_psytar(
     write_doc_bin((to_doc(text, nlp, report=report) for text in shown), output)
     report.warn()
     return report
+
+
+def show_convert_psytar(report: CorpusReport) -> str:
+    return "\n".join(f"{name}: {count}" for name, count in report.to_dict()["counts"].items())
 
 
 def psytar_concepts(path: str | Path) -> list[Concept]:

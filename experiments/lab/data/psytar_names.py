@@ -10,6 +10,7 @@ from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.corpora.report import CorpusReport
+from spacy_krissel.evaluation.tables import Row, markdown_table
 from spacy_krissel.mentions.gold_mentions import document_entities, document_id
 from spacy_krissel.ontology.entity import canonical_id
 from spacy_krissel.ontology.readers import read_ontology
@@ -38,19 +39,18 @@ def psytar_names(
     """Write PsyTAR's concepts as an ontology of JSON lines, which `krissel ontology` reads, in
     order of their CUIs.
 
-    workbook: PsyTAR's; UMLS's name is the preferred one, SNOMED CT's the first alias. UMLS2's names
-        are not taken: they are of wider concepts.
-    output: the .jsonl file, all or nothing.
-    train: the training set that `text_split` made. The phrases of its pairs become names of their
-        entities, and of no others: an entity that training never sees has none, nor has a seen one
-        those of its test pairs alone.
-    hpo: an ontology whose xrefs name CUIs (`UMLS:C0018681`); the names and exact synonyms of such
-        terms are taken.
-    lay: lay names of that ontology's terms, see `read_lay_names`.
-    phrases: False leaves the training phrases out; `train` then only tells which entities are
-        unseen.
-
     A name that an entity has already, in `fold_name`'s form, is not repeated.
+
+    workbook: PsyTAR's workbook (.xlsx): UMLS's name is the preferred one, SNOMED CT's the first
+        alias. UMLS2's names are left out: they are of wider concepts
+    output: .jsonl file to write, for `krissel ontology`
+    train: train.spacy of `lab text-split`: the phrases of its pairs become names of their entities.
+        An unseen entity has none, and a seen one not those that only test pairs have
+    hpo: HPO (.obo, .gz too): names and exact synonyms of terms with a CUI among their xrefs
+        (`UMLS:C0018681`)
+    lay: HPO's table of lay synonyms
+    phrases: take the training phrases as names; otherwise `train` only tells which entities are
+        unseen
 
     RETURNS: counts: `entities`, `in_hpo` (entities with a term there), `added` (names by source),
         `shared_names` (borne by several entities), and for `seen` and `unseen` entities (all are
@@ -109,6 +109,20 @@ def psytar_names(
         "shared_names": sum(number > 1 for number in bearers.values()),
         **{part: _sizes(numbers) for part, numbers in sizes.items()},
     }
+
+
+def show_psytar_names(report: dict[str, Any], output: PathLike) -> str:
+    added = ", ".join(f"{number:,} of {source}" for source, number in report["added"].items())
+    rows: list[Row] = [("entities", "all", "1 name", "2 names", "3 or more", "names an entity")]
+    for part in ("seen", "unseen"):
+        figures = report[part]
+        mean = "–" if figures["names"] is None else f"{figures['names']:.1f}"
+        rows.append((part, *(f"{figures[key]:,}" for key in ("entities", "1", "2", "3+")), mean))
+    return (
+        f"{report['entities']:,} entities, {report['in_hpo']:,} of them in HPO; names: {added}\n"
+        f"{report['shared_names']:,} names are shared by several entities\n\n"
+        f"{markdown_table(rows)}\n\nOntology: {output}"
+    )
 
 
 def _pairs(train: PathLike) -> set[tuple[str, str]]:

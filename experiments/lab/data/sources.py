@@ -25,20 +25,22 @@ CHUNK = 1 << 20
 FINDER = "__MACOSX/"
 
 
-def check_sources(folder: str | None, files: Sequence[str]) -> Path:
-    """The folder that KRISSEL_DATA names, with these files in it.
+def check_sources(files: Sequence[str]) -> Path:
+    """Check that the environment variable KRISSEL_DATA names a folder with these files in it, and
+    return the folder.
 
-    folder: the value of the variable, None where it is not set.
+    files: paths relative to KRISSEL_DATA
 
     Raises KrisselError K239.
     """
+    folder = os.environ.get("KRISSEL_DATA")
     if not folder:
         raise KrisselError(Errors.K239.format(problem="is not set"))
     if not os.path.isabs(folder):
         raise KrisselError(Errors.K239.format(problem=f"is {folder!r}, which is relative"))
     if not os.path.isdir(folder):
         raise KrisselError(Errors.K239.format(problem=f"is {folder!r}, which is no folder"))
-    if missing := [each for each in files if not (Path(folder) / each).is_file()]:
+    if missing := [each for each in files if not (Path(folder) / each).exists()]:
         problem = (
             f"is {folder!r}, where {len(missing)} of {len(files)} files are missing: "
             f"{', '.join(missing)}"
@@ -47,14 +49,18 @@ def check_sources(folder: str | None, files: Sequence[str]) -> Path:
     return Path(folder)
 
 
+def show_check_sources(folder: Path) -> str:
+    return f"Source files: {folder}"
+
+
 def lay_out(source: PathLike, output: PathLike, *, member: str = "", md5: str = "") -> str:
     """Copy a file, or a file of an archive, to where it is read, all or nothing.
 
-    source: any file; with `member` a .zip, or a .tar compressed or not.
-    output: compressed with gzip where it ends in `.gz`.
-    member: the last parts of the file's path in the archive, such as `data/names.tsv`.
-    md5: of the content, as it was when the documented results were measured; warns KW233 of other
-        content.
+    source: any file; with `member` a .zip, or a .tar compressed or not
+    output: file to write; compressed with gzip if it ends in .gz
+    member: last parts of the file's path in the archive, such as data/names.tsv
+    md5: MD5 of the content that the documented results were measured on; warns KW233 of other
+        content
 
     RETURNS: the content's MD5.
     Raises KrisselError K242 (a damaged archive, or not one such file in it), K055 (it unpacks to
@@ -85,6 +91,10 @@ def lay_out(source: PathLike, output: PathLike, *, member: str = "", md5: str = 
             Warnings.KW233.format(path=output, found=found, md5=md5), KrisselWarning, stacklevel=2
         )
     return found
+
+
+def show_lay_out(md5: str, output: PathLike) -> str:
+    return f"{output} (MD5 of the content: {md5})"
 
 
 @contextmanager

@@ -1,16 +1,18 @@
 """Entities that two sets of texts have in common (OSLAT, Tables A.1 and A.2)."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.evaluation.tables import Row, percent
+from spacy_krissel.evaluation.tables import Row, markdown_table, percent
 from spacy_krissel.mentions.gold_mentions import document_entities
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.util.folding import fold_name
+from spacy_krissel.util.settings import PositiveInt
 
 from ..errors import Errors, KrisselError
 
@@ -30,6 +32,27 @@ class Texts:
     names: dict[str, frozenset[str]]
     titles: dict[str, str]
     counts: Counter[str]
+
+
+def text_overlap(texts: Sequence[str], *, top: PositiveInt = 15) -> str:
+    """Count entities that two sets of texts share, by name, and list the most frequent of each
+    (OSLAT, Tables A.1, A.2).
+
+    texts: two of name=split:store, folders of `text-split` and stores of names
+    top: number of most frequent entities listed of each
+
+    Raises KrisselError K006 for another number of texts, and those of `read_texts`.
+    """
+    if len(texts) != 2:
+        expected = "two of name=split:store"
+        raise KrisselError(
+            Errors.K006.format(setting="texts", found=list(texts), expected=expected)
+        )
+    first, second = map(read_texts, texts)
+    header = ("entities", "all", "seen in the other", "unseen in the other", "not in the other")
+    table = markdown_table([header, *overlap_rows(first, second), *overlap_rows(second, first)])
+    lists = (f"{each.name}: {', '.join(frequent(each, top))}" for each in (first, second))
+    return "\n\n".join([table, *lists])
 
 
 def read_texts(given: str) -> Texts:

@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
@@ -13,6 +13,7 @@ from spacy.vocab import Vocab
 from spacy_krissel.corpora.convert import blank_pipeline
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
 from spacy_krissel.corpora.docs import ID_KEY, write_gold_mentions
+from spacy_krissel.evaluation.tables import Row, markdown_table, percent
 from spacy_krissel.mentions.discontinuous import DocMention
 from spacy_krissel.mentions.gold_ids import split_ids
 from spacy_krissel.mentions.gold_mentions import document_entities, document_id, gold_mentions
@@ -20,6 +21,7 @@ from spacy_krissel.util.atomic import write_text
 from spacy_krissel.util.folding import fold_name
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.util.manifest import check_replaceable, new_directory
+from spacy_krissel.util.settings import Count, Fraction
 
 from ..errors import Errors, KrisselError
 from .text_units import text_units
@@ -30,6 +32,7 @@ REPORT = "report.json"
 # Of the unseen entities, from the bins of high, medium and low frequency.
 BIN_SHARES = (0.2, 0.4, 0.4)
 BINS = ("high", "medium", "low")
+PARTS = {"train": "training", "test_seen": "test, seen", "test_unseen": "test, unseen"}
 # Above it, a bin would hold fewer entities than are to be drawn from it.
 MAX_UNSEEN = 0.8
 PathLike = str | Path
@@ -103,27 +106,31 @@ def text_split(
     inputs: PathLike | Sequence[PathLike],
     output: PathLike,
     *,
-    unit: str = "doc",
-    unseen: float = 0.1,
-    test: float = 0.1,
-    min_train: int = 5,
-    seed: int = 0,
+    unit: Literal["doc", "sentence", "line"] = "doc",
+    unseen: Fraction = 0.1,
+    test: Fraction = 0.1,
+    min_train: Count = 5,
+    seed: Count = 0,
     lang: str = "en",
 ) -> dict[str, Any]:
-    """Divide docs with text-level labels into a training set without spans and a test set with
-    them.
+    """Build the training and test sets of OSLAT: 10 % of the entities unseen, and no span in the
+    training set.
+
+    Docs without labels and without gold mentions are left out. Texts are identified by their words
+    (`fold_name`): a repeated pair is left out, so that no text is in both sets with the same
+    entity. It may be in both with different ones, as in the paper.
 
     inputs: .spacy files, or folders of them: `doc.cats`, or for docs without them the concepts of
-        their gold mentions. Docs without either are left out. Texts are told by their words
-        (`fold_name`): a pair that was read before is left out, so that no text is in both sets with
-        the same entity. It may be in both with different ones, as in the paper.
-    output: a folder for `train.spacy` (docs with `cats` of their training pairs and nothing else,
-        tokenised anew, for tokens that were cut at mentions would tell where these are),
-        `test.spacy` (`cats` of the test pairs and the gold mentions of those entities) and
-        `report.json`.
-    unit: what a text is: "doc", "sentence" or "line", see `text_units`.
-    unseen, test, min_train, seed: see `split_pairs`.
-    lang: the language of the training set's tokenizer.
+        their gold mentions
+    output: folder for `train.spacy` (docs with `cats` of their training pairs and nothing else,
+        tokenised again, since tokens cut at mentions would give these away), `test.spacy` (`cats`
+        of the test pairs and the gold mentions of those entities) and `report.json`
+    unit: what a text is, see `text_units`
+    unseen: fraction of the entities that training never sees, see `split_pairs`
+    test: fraction of each seen entity's texts in the test set
+    min_train: number of texts that training keeps of each seen entity first
+    seed: random seed
+    lang: language of the training set's tokenizer
 
     RETURNS: the report, with the counts of the paper's Table 2: `train`, `test_seen` and
         `test_unseen`, each with `texts`, `entities`, `pairs`, `with_spans`, `disjoint` (pairs with
@@ -205,6 +212,34 @@ def text_split(
         write_text(writer.path / REPORT, lines)
         writer.info.update(report)
     return report
+
+
+def show_text_split(report: dict[str, Any], output: PathLike) -> str:
+    counts = f"{report['pairs']:,} pairs of {report['texts']:,} texts and {report['entities']:,}"
+    return (
+        f"{counts} entities\n\n{markdown_table(_bin_rows(report))}\n\n"
+        f"{markdown_table(_part_rows(report))}\n\n"
+        f"Split: {output}/train.spacy, test.spacy, report.json"
+    )
+
+
+def _bin_rows(report: dict[str, Any]) -> list[Row]:
+    rows: list[Row] = [("frequency", "texts", "entities", "unseen")]
+    for name, figures in report["bins"].items():
+        texts = f"{figures['fewest_texts']:,}–{figures['most_texts']:,}"
+        rows.append((name, texts, f"{figures['entities']:,}", f"{figures['unseen']:,}"))
+    return rows
+
+
+def _part_rows(report: dict[str, Any]) -> list[Row]:
+    """Return the paper's Table 2."""
+    keys = ("texts", "entities", "pairs", "with_spans", "disjoint")
+    rows: list[Row] = [("part", *(key.replace("_", " ") for key in keys), "disjoint %")]
+    for key, title in PARTS.items():
+        figures = report[key]
+        numbers = (f"{figures[name]:,}" for name in keys)
+        rows.append((title, *numbers, percent(figures["disjoint_share"])))
+    return rows
 
 
 class _Part:

@@ -26,7 +26,9 @@ def mesh_tables(source: PathLike, terms: PathLike, trees: PathLike) -> tuple[int
 
     Without the scope notes, so that the stores made from both hold names, types and tree numbers.
 
-    terms, trees: the two files, compressed with gzip, all or nothing.
+    source: NLM's descriptors: desc2024.xml, .gz too
+    terms: table of terms to write (.tsv.gz), all or nothing
+    trees: table of tree numbers to write (.tsv.gz), all or nothing
 
     RETURNS: the numbers of descriptors, of terms and of tree numbers.
     Raises what `read_mesh_xml` raises; KrisselError K026 (the outputs).
@@ -46,6 +48,10 @@ def mesh_tables(source: PathLike, terms: PathLike, trees: PathLike) -> tuple[int
     return len(descriptors), len(term_rows), len(tree_rows)
 
 
+def show_mesh_tables(numbers: tuple[int, int, int]) -> str:
+    return "{} descriptors, {} terms, {} tree numbers".format(*numbers)
+
+
 def _write_table(path: PathLike, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     with atomic_file(path) as temporary, temporary.open("wb") as raw:
         with (
@@ -56,8 +62,11 @@ def _write_table(path: PathLike, columns: Sequence[str], rows: Iterable[Sequence
 
 
 def medic_lines(source: PathLike, output: PathLike) -> int:
-    """Write CTD's table of diseases as lines `ID|other ids||name|synonyms`, the ids without `MESH:`
-    and `OMIM:`.
+    """Write CTD's table of diseases (MEDIC) as lines `ID|other ids||name|synonyms`, the ids without
+    `MESH:` and `OMIM:`.
+
+    source: CTD's table of diseases: CTD_diseases.tsv
+    output: file of lines to write
 
     RETURNS: the number of diseases.
     Raises KrisselError K238 (another table), K026 (the output), and what `open_lines` raises.
@@ -96,3 +105,7 @@ def _without_prefix(id_: str) -> str:
     for prefix in PREFIXES:
         id_ = id_.removeprefix(prefix)
     return id_
+
+
+def show_medic_lines(number: int, output: PathLike) -> str:
+    return f"{number} diseases in {output}"

@@ -12,6 +12,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
+from spacy_krissel.evaluation.tables import Row, markdown_table
 from spacy_krissel.mentions.gold_ids import Resolver, is_nil
 from spacy_krissel.mentions.gold_mentions import document_id, gold_spans, split_gold
 from spacy_krissel.ontology.entity import canonical_id
@@ -19,6 +20,7 @@ from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.util.atomic import write_text
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.util.manifest import check_replaceable, new_directory
+from spacy_krissel.util.settings import Count
 
 from ..errors import Errors, KrisselError
 from .relink import relink
@@ -96,7 +98,7 @@ def zero_shot(
     output: PathLike,
     *,
     shares: Sequence[float] = SHARES,
-    seed: int = 0,
+    seed: Count = 0,
     ontology: OntologyStore | PathLike | None = None,
     spans_key: str = "",
 ) -> dict[str, Any]:
@@ -108,12 +110,13 @@ def zero_shot(
     its share: with a tenth for "dev", one in a hundred of all mentions is there. NIL mentions stay,
     for NIL is no entity.
 
-    gold: .spacy files, or folders of them; a document whose id was read before is left out.
-    output: a folder for `train.spacy`, `dev.spacy`, `test.spacy` (each with a share above 0) and
-        `report.json`.
-    shares, seed, ontology: see `ZeroShot`. An id that the ontology does not hold is an entity by
-        itself.
-    spans_key: which mentions are counted, see `gold_spans`; all are rewritten.
+    gold: .spacy files, or folders of them; documents with a repeated id are left out
+    output: folder for `train.spacy`, `dev.spacy`, `test.spacy` (each with a share above 0) and
+        `report.json`
+    shares: fractions of the documents and of the entities, three times: for train, dev and test
+    seed: random seed
+    ontology: ontology store: entities by primary ids; an unknown id is an entity by itself
+    spans_key: mentions in `doc.spans[spans_key]` are counted, see `gold_spans`; all are rewritten
 
     RETURNS: the report: `shares`, `seed`, `duplicate_documents`, and `splits` by name with
         `documents`, linked mentions `kept` and `lost`, `nil`, and the number of distinct
@@ -172,6 +175,16 @@ def zero_shot(
         write_text(writer.path / REPORT, text)
         writer.info.update(report)
     return report
+
+
+def show_zero_shot(report: dict[str, Any], output: PathLike) -> str:
+    rows: list[Row] = [("split", "documents", "links kept", "lost", "NIL", "entities")]
+    for split, figures in report["splits"].items():
+        numbers = (figures[key] for key in ("documents", "kept", "lost", "nil", "entities"))
+        rows.append((split, *(f"{number:,}" for number in numbers)))
+    n_duplicates = report["duplicate_documents"]
+    repeated = f"{n_duplicates} documents left out, read before\n" if n_duplicates else ""
+    return f"{markdown_table(rows)}\n{repeated}Splits: {output}"
 
 
 def _relinked(kb_id: str, part: ZeroShot, split: str) -> str:

@@ -4,17 +4,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from spacy_krissel.evaluation.tables import check_report
 from spacy_krissel.mentions.gold_mentions import gold_mentions, split_gold
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.extractor import KrisselSpanExtractor
 from spacy_krissel.pipeline.linker.component import KrisselLinker
+from spacy_krissel.pipeline.pipeline_io import load_pipeline
+from spacy_krissel.util.settings import Count
 from spacy_krissel.views import name_view
 
 from ..errors import Errors, KrisselError
-from .baselines import BiEncoder
+from ..named_paths import name_path_pairs
+from .baselines import BiEncoder, FuzzyMatch, RuleMatch
+from .evaluate import SpanReport, evaluate_spans, linked_texts
 from .systems import SpanSystem
 
 Pieces = tuple[tuple[int, int], ...]
@@ -95,3 +101,68 @@ def pipe_systems(
     raise KrisselError(
         Errors.K738.format(path=source or name, found=", ".join(nlp.pipe_names) or "nothing")
     )
+
+
+def evaluate_pipelines(
+    pipeline: str | Path,
+    gold: Path,
+    ontology: Path,
+    output: Path = Path("metrics"),
+    *,
+    name: str = "spans",
+    train: Sequence[Path] = (),
+    rank: Sequence[Path] = (),
+    compare: Sequence[str] = (),
+    baselines: bool = True,
+    gold_spans: bool = False,
+    seed: Count = 0,
+    command: str = "",
+) -> SpanReport:
+    """Evaluate on OSLAT's two tasks: the tokens of the entities of a text, and its entities.
+
+    pipeline: pipeline with a span extractor and its knowledge base
+    gold: .spacy file with entities as categories, and gold spans where known
+    ontology: ontology store: the entities that are ranked, and the baselines' names
+    output: folder for the .json and .md report
+    name: name of the report
+    train: texts that were trained on, for seen and unseen
+    rank: rank only the entities of these texts, as the paper does; without it, all of the ontology
+    compare: name=path of another pipeline: an extractor, or a linker as bi-encoder; several seeds
+        have one name
+    baselines: add rule-based and fuzzy match (the extra 'fuzzy')
+    gold_spans: add the pipeline with the gold spans instead of its attention
+    seed: random seed of the bootstrap
+    command: command line shown in the report
+
+    Raises KrisselError K006 (`compare`), those of `check_report`, `load_pipeline`, `pipe_systems`,
+    `linked_texts` and `evaluate_spans`.
+    """
+    check_report(output, name)
+    others = name_path_pairs("compare", compare)
+    store = OntologyStore(ontology)
+    systems: dict[str, list[SpanSystem]] = {}
+    for title, path in [(name, str(pipeline)), *others]:
+        told = gold_spans and title == name
+        made = pipe_systems(
+            load_pipeline(path), store, name=title, with_gold_spans=told, source=path
+        )
+        for each, system in made.items():
+            systems.setdefault(each, []).append(system)
+    if baselines:
+        systems.update({"rule": [RuleMatch(store)], "fuzzy": [FuzzyMatch(store)]})
+    vocab = spacy.blank("en").vocab
+    return evaluate_spans(
+        systems,
+        gold,
+        store,
+        output,
+        name=name,
+        entities=sorted(linked_texts(rank, vocab)) if rank else None,
+        seen=linked_texts(train, vocab) if train else None,
+        seed=seed,
+        command=command,
+    )
+
+
+def show_evaluate_pipelines(report: SpanReport, output: Path, name: str) -> str:
+    return f"{report.to_markdown()}\nReport: {output / name}.json, .md"

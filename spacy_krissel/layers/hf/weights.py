@@ -8,7 +8,6 @@ from thinc.api import Model
 
 from ...errors import Errors, KrisselError
 from ...util.atomic import commit_folder, temporary_folder
-from ...util.settings import Fraction, checked
 from ..hashed_bags import NAME as BAGS
 from ..token_states import NAME as WORD_STATES
 from .load import load_pretrained
@@ -81,15 +80,12 @@ def quantize_transformers(model: Model[Any, Any]) -> bool:
     return bool(shims)
 
 
-@checked
-def average_with(model: Model[Any, Any], name: str, share: Fraction) -> None:
-    """Interpolate a model's transformer with the transformer `name` from which it was trained.
+def average_with(model: Model[Any, Any], name: str) -> None:
+    """Replace the weights of a model's transformer by the means of these and those of the
+    transformer `name`, from which it was trained: it forgets less (Wortsman et al. 2022).
 
-    The weights become `share` of the trained ones plus `1 - share` of the original ones, which
-    forgets less (Wortsman et al. 2022).
-
-    Raises KrisselError K006 (share outside 0 to 1), K401 to K403 (nothing to read), K405 (no
-    weights), K413 (another architecture or vocabulary).
+    Raises KrisselError K401 to K403 (nothing to read), K405 (no weights), K413 (another
+    architecture or vocabulary).
     """
     found = find_encoder(model, TRANSFORMER)
     if found is None:
@@ -114,7 +110,7 @@ def average_with(model: Model[Any, Any], name: str, share: Fraction) -> None:
         raise KrisselError(Errors.K413.format(name=name, problem=problem))
     with torch.no_grad():
         for key, weight in weights.items():
-            weight.lerp_(others[key].to(weight), 1 - share)
+            weight.lerp_(others[key].to(weight), 0.5)
     # It was made from the earlier weights.
     shim.quantized = None
 
