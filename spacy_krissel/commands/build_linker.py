@@ -7,7 +7,7 @@ from contextlib import nullcontext, redirect_stdout
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from io import StringIO
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, NamedTuple
@@ -16,18 +16,20 @@ import spacy
 import srsly
 from pydantic import Field
 from spacy.language import Language
+from spacy.tokens import DocBin
 from spacy.training.loop import DIR_MODEL_LAST
 from wasabi import msg
 
 from ..about import __version__
+from ..corpora.report import CorpusReport
+from ..corpora.text_stream import read_texts
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..evaluation.confidence import (
     MIN_STATED,
-    NIL_SHARE,
     PRECISION,
-    TOO_FEW,
     Precision,
     ShareOfNil,
+    expected_links,
     fit_confidence,
 )
 from ..layers.hashed_bags import round_tables
@@ -65,6 +67,8 @@ COMPACT = Path(__file__).parents[1] / "compact"
 COMPONENT = f"components.{LINKER}"
 # With fewer mined mentions nothing is trained: too few are held out to see what training does.
 MIN_MENTIONS = 500
+# Texts in which the finder looks for mentions, to see what fraction has no entity.
+MAX_TEXTS = 300
 # In an error message.
 MAX_TYPES_SHOWN = 8
 # Of class names, which are guesses. Chosen on Linnaeus and S800, where "yeast" is no class
@@ -141,7 +145,7 @@ class BuildSettings(OntologySettings):
     encoder: str | None = None
     steps: Count | None = None
     precision: Precision = PRECISION
-    nil_share: ShareOfNil = NIL_SHARE
+    nil_share: ShareOfNil | None = None
     seed: Count = 0
     n_process: PositiveInt = 1
     gpu_id: Annotated[int, Field(ge=-1)] = -1
@@ -251,21 +255,14 @@ def build(asked: BuildSettings) -> Built:
 def show_build(built: Built) -> str:
     data = built.confidence
     mined = f", {built.n_mentions:,} mined mentions" if built.n_mentions else ""
-    linked, precision = 100 * data["linked"], 100 * data["precision"]
     n, right = data["n_with_other_names"], data["right_without_the_name"]
     lines = [f"{built.n_entities:,} entities, {built.n_names:,} names{mined} in {built.output}"]
-    if data["n"] < MIN_STATED:
-        lines.append(TOO_FEW.format(n=data["n"]))
-    else:
-        if n >= MIN_STATED:
-            lines.append(
-                f"Self-test: with the name hidden, {100 * right:.0f} % of {n:,} names were linked "
-                "correctly."
-            )
+    if data["n"] >= MIN_STATED and n >= MIN_STATED:
         lines.append(
-            f"Expected of mentions in text: {linked:.0f} % are linked, {precision:.0f} % of these "
-            "correctly; others are NIL."
+            f"Self-test: with the name hidden, {100 * right:.0f} % of {n:,} names were linked "
+            "correctly."
         )
+    lines.append(expected_links(data))
     lines.append(f'Use: nlp = spacy.load("{built.output}")')
     if not [name for name in built.nlp.pipe_names if name != LINKER]:
         lines.append(
@@ -486,7 +483,13 @@ def _finish(plan: BuildPlan, folder: Path) -> Built:
     asked, manifest = plan.asked, plan.store.manifest
     nlp = load_pipeline(folder / "linker", index_device=asked.index_device)
     configure(nlp, LINKER, types_by_label=plan.types)
-    fit = fit_confidence(nlp, precision=asked.precision, nil_share=asked.nil_share, **plan.shared())
+    fit = fit_confidence(
+        nlp,
+        texts=_found_mentions(plan, folder / "found.spacy"),
+        precision=asked.precision,
+        nil_share=asked.nil_share,
+        **plan.shared(),
+    )
     if plan.finder is not None:
         plan.finder.add_pipe(LINKER, source=nlp)
         plan.finder.meta.setdefault("krissel", {}).update(nlp.meta.get("krissel", {}))
@@ -494,6 +497,21 @@ def _finish(plan: BuildPlan, folder: Path) -> Built:
     save_pipeline(nlp, asked.output, name=LINKER)
     n_mentions = find_linker(nlp).kb.description()["prototype_kinds"].get("mention", 0)
     return Built(nlp, asked.output, manifest["entities"], manifest["names"], n_mentions, fit.data)
+
+
+def _found_mentions(plan: BuildPlan, path: Path) -> Path | None:
+    """Save the first texts with the mentions that the finder finds there; None if it finds none."""
+    if plan.finder is None or not plan.asked.text:
+        return None
+    texts = chain.from_iterable(
+        read_texts(Path(each), report=CorpusReport()) for each in plan.asked.text
+    )
+    docs = plan.finder.pipe(each.text for each in islice(texts, MAX_TEXTS))
+    bin_ = DocBin(docs=(doc for doc in docs if doc.ents))
+    if not len(bin_):
+        return None
+    bin_.to_disk(path)
+    return path
 
 
 STEPS = (

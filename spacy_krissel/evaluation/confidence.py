@@ -60,9 +60,11 @@ PRIOR, PRIOR_MENTIONS = np.array([-3.0, 3.0, 1.0, 8.0]), 20.0
 KNOWN_PRIOR = np.array([-3.0, 8.0, 0.5])
 # Phrases of biomedical text, one per line, made by `experiments/lab phrases`.
 PHRASES = Path(__file__).parent / "phrases.txt.gz"
-# Number of them that are linked, each as a mention without an entity; the others are what
-# `Likeness` compares the names with. Maximum number of names for that.
-N_LINKED_PHRASES, MAX_NAMES = 5000, 100_000
+# Maximum number of them that are linked, each as a mention without an entity, and minimum; in
+# between, as many as names are. `Likeness` compares the names with others, four per name, if there
+# are as many, and 3,000 or more; and with at most so many names.
+MAX_PHRASES, MIN_PHRASES = 5000, 1000
+PER_NAME, MIN_COMPARED, MAX_NAMES = 4, 3000, 100_000
 # Fraction of mentions without an entity that are names of the vocabulary's own kind, not phrases of
 # another.
 SAME_KIND = 0.1
@@ -75,7 +77,7 @@ TOO_FEW = (
     "are needed."
 )
 # Default precision of links, and default fraction of mentions without an entity.
-PRECISION, NIL_SHARE = 0.87, 0.25
+PRECISION, NIL_SHARE = 0.9, 0.25
 # Lowest `min_confidence` that is set: below, a link is a guess.
 MIN_CONFIDENCE = 0.2
 # Mentions with a label that the fraction without an entity is fitted to; with fewer it is that of
@@ -90,9 +92,8 @@ class ConfidenceFit:
     """Fitted confidence of a linker.
 
     confidence, min_confidence: as set.
-    data: record for the pipeline's meta. "linked" and "precision": expected fraction of mentions
-        that are linked, and their expected precision, where a fraction `nil_share` has no entity;
-        "linked_known" and "precision_known": the same of mentions that all have an entity;
+    data: record for the pipeline's meta. "precision": expected precision of links, where a fraction
+        `nil_share` of mentions has no entity; "precision_known": the same where all have one;
         "linked_nil": expected fraction of mentions without one that are linked all the same.
     """
 
@@ -169,8 +170,11 @@ def fit_confidence(
     rows = rng.permutation(rows)
     drawn = rows[:n_mentions]
     phrases = rng.permutation(read_phrases()).tolist()
+    n_linked = min(MAX_PHRASES, max(MIN_PHRASES, len(drawn)))
+    n_compared = max(MIN_COMPARED, PER_NAME * len(rows))
     likeness = CrossFitted.fit(
-        kb.prototypes.mentions(np.sort(rows[:MAX_NAMES])), phrases[N_LINKED_PHRASES:]
+        kb.prototypes.mentions(np.sort(rows[:MAX_NAMES])),
+        phrases[n_linked : n_linked + n_compared],
     )
     blocks = [drawn[start : start + BLOCK] for start in range(0, len(drawn), BLOCK)]
     unseen, absent = map(
@@ -183,7 +187,7 @@ def fit_confidence(
             strict=True,
         ),
     )
-    other = _linked_phrases(linker, kb, phrases[:N_LINKED_PHRASES], likeness)
+    other = _linked_phrases(linker, kb, phrases[:n_linked], likeness)
     n = int(unseen.weight.sum())
     ridge = PRIOR_MENTIONS / max(1, n)
     of_candidate = _fit(unseen.x, unseen.right, unseen.weight, PRIOR, ridge)
@@ -204,7 +208,9 @@ def fit_confidence(
         if nil_share is None:
             share = share_without_entity(odds)
             confidence = replace(confidence, nil_share=share)
-    least, expected = _lowest_confidence(confidence, unseen, absent, other, precision)
+    level, right, weight, is_nil = _expected(confidence, unseen, absent, other)
+    least = _lowest_confidence(level, right, weight, precision)
+    linked = weight * (level >= least)
     data = {
         "version": __version__,
         "n": len(drawn),
@@ -215,7 +221,9 @@ def fit_confidence(
         "asked_precision": precision,
         "confidence": asdict(confidence),
         "min_confidence": least,
-        **expected,
+        "precision": _fraction(linked * right, linked),
+        "precision_known": _fraction(linked * ~is_nil * right, linked * ~is_nil),
+        "linked_nil": _fraction(linked * is_nil, weight * is_nil),
     }
     configure(
         nlp,
@@ -234,14 +242,10 @@ def expected_links(data: dict[str, Any]) -> str:
     """Return what a fit's `data` expects of mentions in text, as sentences."""
     if data["n"] < MIN_STATED:
         return TOO_FEW.format(n=data["n"])
-    known, precision, nil, of_nil = (
-        f"{100 * data[key]:.0f} %"
-        for key in ("linked_known", "precision_known", "linked_nil", "nil_share")
-    )
+    precision, of_nil = (f"{100 * data[key]:.0f} %" for key in ("precision_known", "linked_nil"))
     return (
-        f"Expected: {known} of mentions that have an entity here are linked, {precision} of these "
-        f"correctly; {nil} of mentions without one are linked, too. "
-        f"Assumed: {of_nil} of mentions have none."
+        f"Expected: {precision} of links are correct if the mention's entity is here; {of_nil} of "
+        "mentions without an entity are linked, too."
     )
 
 
@@ -467,50 +471,52 @@ def share_without_entity(odds: np.ndarray) -> float:
     return share
 
 
-def _lowest_confidence(
-    model: Confidence, unseen: Sample, absent: Sample, other: Sample, precision: float
-) -> tuple[float, dict[str, float]]:
-    """Return the lowest confidence at which mentions have this precision, and the figures of
-    `ConfidenceFit` at it.
-
-    Listed names, unlisted ones and mentions without an entity are weighted as they are expected in
-    text.
-    """
+def _expected(
+    model: Confidence, unseen: Sample, absent: Sample, other: Sample
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the mentions that are expected in text: confidence, is the best candidate correct,
+    weight, and has the mention no entity, each (n,). The first two are the listed names."""
     nil = model.nil_share
-    parts = [
+    named = model.trust * float(model.known(np.ones((1, 1)), np.zeros(1), nil)[0])
+    confidence: list[Any] = [[named] * 2]
+    weights: list[Any] = [[(1 - nil) * LISTED, nil * BY_CHANCE]]
+    right: list[Any] = [[model.trust, 0.0]]
+    is_nil: list[Any] = [[False, True]]
+    parts = (
         (unseen, (1 - nil) * (1 - LISTED)),
         (absent, nil * (1 - BY_CHANCE) * SAME_KIND),
         (other, nil * (1 - BY_CHANCE) * (1 - SAME_KIND)),
-    ]
-    listed = np.array([[1.0]])
-    named = TRUST * float(model.known(listed, np.zeros(1), nil)[0])
-    confidence = [np.array([named, named])]
-    right = [np.array([TRUST, 0.0])]
-    weights = [np.array([(1 - nil) * LISTED, nil * BY_CHANCE])]
-    is_nil = [np.array([False, True])]
+    )
     for sample, share in parts:
         known = model.known(sample.lexical[:, None], sample.likeness, nil)
         confidence.append(known * model.probabilities(sample.x))
-        right.append(sample.right.astype(float) * (sample is unseen))
+        right.append(sample.right * (sample is unseen))
         weights.append(share * sample.weight / max(sample.weight.sum(), TINY))
         is_nil.append(np.full(len(known), sample is not unseen))
-    level, is_right, weight, nils = map(np.concatenate, (confidence, right, weights, is_nil))
-    order = np.argsort(-level, kind="stable")
-    total = np.cumsum(weight[order])
-    expected = np.cumsum((weight * is_right)[order]) / np.maximum(total, TINY)
+    return (
+        np.concatenate(confidence),
+        np.concatenate(right).astype(float),
+        np.concatenate(weights),
+        np.concatenate(is_nil),
+    )
+
+
+def _lowest_confidence(
+    confidence: np.ndarray, right: np.ndarray, weights: np.ndarray, precision: float
+) -> float:
+    """Return the lowest confidence, `MIN_CONFIDENCE` or more, at which mentions with these
+    confidences have this precision; the highest of all if none is enough.
+
+    right: is the best candidate correct, or the probability of that (n,).
+    """
+    order = np.argsort(-confidence, kind="stable")
+    total = np.cumsum(weights[order])
+    # The most confident may have weight 0.
+    expected = np.cumsum((weights * right)[order]) / np.maximum(total, TINY)
     enough = np.flatnonzero((expected >= precision - 1e-12) & (total > 0))
-    # The precision may be out of reach: then only names are linked.
-    least = float(level[order[enough[-1]]]) if len(enough) else named
-    least = max(MIN_CONFIDENCE, min(least, named))
-    linked = (level >= least) * weight
+    least = confidence[order[enough[-1]]] if len(enough) else confidence.max()
+    return float(max(MIN_CONFIDENCE, least))
 
-    def fraction(part: np.ndarray, whole: np.ndarray) -> float:
-        return float(part.sum() / max(whole.sum(), TINY))
 
-    return least, {
-        "linked": fraction(linked, weight),
-        "precision": fraction(linked * is_right, linked),
-        "linked_known": fraction(linked * ~nils, weight * ~nils),
-        "precision_known": fraction(linked * ~nils * is_right, linked * ~nils),
-        "linked_nil": fraction(linked * nils, weight * nils),
-    }
+def _fraction(part: np.ndarray, whole: np.ndarray) -> float:
+    return float(part.sum() / max(whole.sum(), TINY))

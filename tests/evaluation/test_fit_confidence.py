@@ -7,11 +7,17 @@ import spacy
 from spacy_krissel.commands.build_linker import build
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.evaluation.confidence import (
+    KNOWN_PRIOR,
+    MIN_CONFIDENCE,
+    NIL_SHARE,
     PRIOR,
     TRUST,
+    CrossFitted,
     _fit,
     _lowest_confidence,
     fit_confidence,
+    read_phrases,
+    share_without_entity,
 )
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.evaluation.metrics import reliability
@@ -27,26 +33,31 @@ def test_the_fit_recovers_the_true_coefficients():
     rng = np.random.default_rng(0)
     x, true = rng.normal(size=(60_000, 3)), np.array([-1.0, 2.0, 0.5, -3.0])
     right = rng.random(len(x)) < 1 / (1 + np.exp(-(true[0] + x @ true[1:])))
-    assert _fit(x, right, np.ones(len(x)), 0.0) == pytest.approx(true, abs=0.1)
+    assert _fit(x, right, np.ones(len(x)), PRIOR, 0.0) == pytest.approx(true, abs=0.1)
     # A mention with twice the weight counts as two.
     weights = rng.integers(1, 4, len(x))
     twice = _fit(
-        np.repeat(x, weights, axis=0), np.repeat(right, weights), np.ones(weights.sum()), 0.1
+        np.repeat(x, weights, axis=0), np.repeat(right, weights), np.ones(weights.sum()), PRIOR, 0.1
     )
-    assert _fit(x, right, weights.astype(float), 0.1) == pytest.approx(twice, abs=1e-6)
+    assert _fit(x, right, weights.astype(float), PRIOR, 0.1) == pytest.approx(twice, abs=1e-6)
 
 
 def test_the_minimum_confidence_reaches_the_requested_precision():
-    confidence, weights = np.array([0.2, 0.9, 0.6, 0.8]), np.array([1.0, 1.0, 2.0, 1.0])
-    assert _lowest_confidence(confidence, weights, 0.75) == pytest.approx((0.8, 0.4, 0.85))
-    assert _lowest_confidence(confidence, weights, 0.725) == pytest.approx((0.6, 0.8, 0.725))
-    assert _lowest_confidence(confidence, weights, 0.5) == pytest.approx((0.0, 1.0, 0.62))
+    confidence, right = np.array([0.25, 0.9, 0.6, 0.8]), np.array([0.0, 1.0, 0.5, 1.0])
+    weights = np.array([1.0, 1.0, 2.0, 1.0])
+    assert _lowest_confidence(confidence, right, weights, 1.0) == 0.8
+    assert _lowest_confidence(confidence, right, weights, 0.75) == 0.6
+    assert _lowest_confidence(confidence, right, weights, 0.6) == 0.25
+    # Out of reach: only the most confident are linked.
+    assert _lowest_confidence(confidence, np.zeros(4), weights, 0.5) == 0.9
+    # Never all, however precise.
+    assert _lowest_confidence(confidence / 10, np.ones(4), weights, 0.5) == MIN_CONFIDENCE
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_zero_weights_cause_no_division_by_zero(tmp_path):
-    confidence, weights = np.array([0.95, 0.9, 0.2]), np.array([0.0, 1.0, 1.0])
-    assert _lowest_confidence(confidence, weights, 0.8) == pytest.approx((0.9, 0.5, 0.9))
+    confidence, right = np.array([0.95, 0.9, 0.25]), np.array([1.0, 1.0, 0.0])
+    assert _lowest_confidence(confidence, right, np.array([0.0, 1.0, 1.0]), 0.8) == 0.9
     # Of two entities with a name each, none is found without it.
     nlp = spacy.load(build([Entity("A", "gout"), Entity("B", "asthma")], tmp_path / "nlp").output)
     for nil_share in (0.03, 0.0):
@@ -55,7 +66,27 @@ def test_zero_weights_cause_no_division_by_zero(tmp_path):
             fit.data["n_with_other_names"] == 0
             and np.isfinite([*vars(fit.confidence).values()]).all()
         )
-    assert [*vars(fit.confidence).values()] == pytest.approx([TRUST, *PRIOR])
+    fitted = [*vars(fit.confidence).values()]
+    assert fitted[:5] == pytest.approx([TRUST, *PRIOR]) and fitted[-1] == 0
+    assert fitted[5:8] == pytest.approx(KNOWN_PRIOR, abs=3)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.9, 1.0])
+def test_the_fraction_without_an_entity_is_recovered(share):
+    rng = np.random.default_rng(0)
+    is_nil = rng.random(20_000) < share
+    # Two normal distributions of unit variance: their log-likelihood ratio is linear.
+    x = rng.normal(np.where(is_nil, -1.0, 1.0))
+    assert share_without_entity(2 * x) == pytest.approx(share, abs=0.02)
+
+
+def test_a_name_is_compared_by_a_model_that_has_not_seen_it():
+    names = [f"{first} {second}" for first in ("renal", "heart", "liver") for second in "abcdefgh"]
+    model = CrossFitted.fit(names, read_phrases()[:2000])
+    alone = CrossFitted.fit([*names, "glioma"], read_phrases()[:2000])
+    assert alone(["glioma"]) == pytest.approx(model(["glioma"]), abs=0.2)
+    assert (model(names) > model(["Patients treated", "significant increase"]).max()).mean() > 0.9
+    assert CrossFitted.fit([], read_phrases()[:50])(["glioma"]) == 0
 
 
 def test_the_fit_leaves_the_species_of_a_name_to_the_document(tmp_path):
@@ -87,26 +118,30 @@ def test_a_fit_is_kept_in_the_pipeline(nlp, tmp_path):
     assert fit.confidence.trust == TRUST
     # What is nearer to its entity than to others is likelier.
     assert fit.confidence.vector_lead > 0
-    assert 0.9 <= fit.data["precision"] <= TRUST and 0.6 <= fit.data["linked"] <= 1
+    assert 0.9 <= fit.data["precision"] <= TRUST and 0 <= fit.data["linked_nil"] <= 1
+    assert fit.data["nil_share"] == fit.confidence.nil_share == NIL_SHARE
     assert nlp.meta["krissel"]["confidence"]["krissel_linker"] == fit.data
     nlp.to_disk(tmp_path / "nlp")
     again = spacy.load(tmp_path / "nlp").get_pipe("krissel_linker").cfg
-    assert (
-        again["min_confidence"] == pytest.approx(fit.min_confidence)
-        and again["confidence"] == cfg["confidence"]
-    )
+    assert again["min_confidence"] == pytest.approx(fit.min_confidence) and again[
+        "confidence"
+    ] == pytest.approx(cfg["confidence"])
+    linkers = (each.get_pipe("krissel_linker") for each in (nlp, spacy.load(tmp_path / "nlp")))
+    first, second = (linker.likeness.to_bytes() for linker in linkers)
+    assert first == second
     assert fit_confidence(nlp, precision=0.9).data == fit.data
 
 
 def test_higher_precision_links_fewer_mentions(nlp):
     fits = [fit_confidence(nlp, precision=precision) for precision in (0.5, 0.8, 0.95)]
     least = [fit.min_confidence for fit in fits]
-    linked = [fit.data["linked"] for fit in fits]
-    assert least == sorted(least) and least[-1] <= TRUST and linked == sorted(linked, reverse=True)
+    linked = [fit.data["linked_nil"] for fit in fits]
+    assert least == sorted(least) and linked == sorted(linked, reverse=True)
+    assert least[0] >= MIN_CONFIDENCE and least[-1] <= TRUST
 
 
 @pytest.mark.parametrize(
-    "settings", [{"precision": 0.99}, {"precision": 0.0}, {"nil_share": 0.5}, {"n_mentions": 0}]
+    "settings", [{"precision": 0.99}, {"precision": 0.0}, {"nil_share": 1.0}, {"n_mentions": 0}]
 )
 def test_invalid_settings_raise(nlp, settings):
     with pytest.raises(KrisselError, match=f"K006.*{next(iter(settings))}"):
