@@ -1,6 +1,7 @@
 """The confidence of candidates: its equation, and what a linker does with it."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,9 +53,9 @@ def test_confidence_with_several_species_matches_its_equation(candidates, odds):
             each: max(lexical[i] for i in range(len(kind)) if kind[i] == each) for each in kind
         }
         possible = [each for each in nearest if nearest[each] >= min(lexical[j], 0.9999)]
-        expected.append(
-            own * math.exp(odds[kind[j]]) / sum(math.exp(odds[each]) for each in possible)
-        )
+        # Squared: `SPECIES_SHARPNESS`.
+        total = sum(math.exp(2 * odds[each]) for each in possible)
+        expected.append(own * math.exp(2 * odds[kind[j]]) / total)
     of_species = np.array([kind]), np.array([[odds[each] for each in kind]])
     found, by_name = MODEL(np.array([vector]), np.array([lexical]), *of_species)
     near = np.array(lexical) >= max(lexical) - 0.0001
@@ -62,10 +63,23 @@ def test_confidence_with_several_species_matches_its_equation(candidates, odds):
     assert found[0] == pytest.approx(expected, abs=1e-6)
 
 
+@given(
+    st.lists(SIMILAR, min_size=1, max_size=4), st.floats(-9, 9), st.floats(0, 1, exclude_max=True)
+)
+def test_the_probability_of_a_known_entity_follows_bayes_rule(lexical, likeness, share):
+    model = replace(MODEL, known_bias=-4.0, known_lexical=6.0, known_likeness=0.5)
+    (known,) = model.known(np.array([lexical]), np.array([likeness]), share)
+    highest = max(lexical)
+    ratio = 60.0
+    if highest < 0.9999:
+        ratio = math.exp(-4 + 6 * highest + 0.5 * likeness) * 0.4 / 0.99
+    assert known == pytest.approx((1 - share) * ratio / ((1 - share) * ratio + share))
+
+
 def test_homonyms_of_other_species_hardly_lower_confidence():
     vector, lexical, kind = np.full((1, 3), 0.9), np.ones((1, 3)), np.array([[0, 1, 2]])
     sure, *others = MODEL(vector, lexical, kind, np.array([[0.0, -4.0, -4.0]]))[0][0]
-    assert sure == pytest.approx(0.95 / (1 + 2 * math.exp(-4))) and max(others) < 0.02
+    assert sure == pytest.approx(0.95 / (1 + 2 * math.exp(-8))) and max(others) < 0.02
     assert MODEL(vector, lexical)[0][0] == pytest.approx(one([0.9] * 3, [1] * 3, 0))
 
 
@@ -108,6 +122,21 @@ def test_score_parts_add_up_to_the_score(nlp):
         for each in candidates:
             assert each["vector"] + 0.3 * each["lexical"] == pytest.approx(each["score"], abs=1e-5)
     assert found(nlp)["rickets"][1][0]["lexical"] == pytest.approx(1)
+
+
+def test_mentions_of_labels_that_have_no_entity_are_less_certain(nlp):
+    cfg = nlp.get_pipe("krissel_linker").cfg
+    cfg["confidence"] = vars(MODEL)
+    before = {text: candidates for text, (_, candidates) in found(nlp).items()}
+    cfg["nil_share_by_label"] = {"Disease": 0.997}
+    # A name of one entity: 0.95 times 60 to 0.997 / 0.003 against it.
+    after = found(nlp)["rickets"][1]
+    assert after[0]["confidence"] == pytest.approx(0.95 / (1 + 0.997 / 0.003 / 60))
+    cfg["nil_share_by_label"] = {"Gene": 0.997}
+    assert {text: candidates for text, (_, candidates) in found(nlp).items()} == before
+    cfg["confidence"] = {**vars(MODEL), "known_likeness": 0.5, "nil_share": 0.1}
+    with pytest.raises(KrisselError, match="K006.*weights of n-grams"):
+        found(nlp)
 
 
 def test_unsure_mention_is_nil_and_keeps_its_candidates(nlp, tmp_path):

@@ -6,9 +6,10 @@ import spacy
 from spacy.tokens import Span
 
 from spacy_krissel import Entity, build
+from spacy_krissel.evaluation.confidence import TRUST
 from spacy_krissel.mentions.discontinuous import FRAGMENTS_ATTR
 from spacy_krissel.mentions.species import species_scores
-from spacy_krissel.pipeline.linker.confidence import species_of
+from spacy_krissel.pipeline.linker.confidence import SPECIES_SHARPNESS, species_of
 
 pytestmark = pytest.mark.slow
 
@@ -66,15 +67,16 @@ def confidence(nlp, text, mention, id_):
 
 @pytest.mark.parametrize("n_candidates", [1, 2, 64])
 def test_confidence_includes_the_species_probability(nlp, n_candidates):
-    """With two genes of the name, it is 0.95 times the probability of the species."""
+    """With two genes of the name, it is that of a name times the probability of the species."""
     linker = nlp.get_pipe("krissel_linker")
     linker.cfg["n_candidates"] = n_candidates
     for text, species in (("Mice with BRCA1 were seen.", 1), ("BRCA1 was seen.", 0)):
         doc = nlp.make_doc(text)
         start = text.index("BRCA1")
         span = doc.char_span(start, start + 5, label="Gene")
-        odds = np.exp(species_scores(doc, [span], ["9606", "10090"])[0])
-        expected = 0.95 * odds[species] / odds.sum()
+        odds = np.exp(SPECIES_SHARPNESS * species_scores(doc, [span], ["9606", "10090"])[0])
+        known = 0.75 * 0.6 / (0.75 * 0.6 + 0.25 * 0.01)
+        expected = TRUST * known * odds[species] / odds.sum()
         # As it is spelt, and otherwise.
         for mention in ("BRCA1", "BRCA-1"):
             found = confidence(nlp, text.replace("BRCA1", mention), mention, str(species + 1))
@@ -86,7 +88,7 @@ def test_spellings_of_one_species_are_one_species(tmp_path):
     genes = [Entity("1", "HELA1", species="9606"), Entity("2", "HELA1", species="Homo sapiens")]
     # One of two names is shared.
     nlp = build([*genes, Entity("3", "Hela2", species="10090")], tmp_path / "nlp").nlp
-    assert confidence(nlp, "Mice with Hela2", "Hela2", "3") == pytest.approx(0.95, abs=0.01)
+    assert confidence(nlp, "Mice with Hela2", "Hela2", "3") == pytest.approx(TRUST, abs=0.01)
     kind = species_of(nlp.get_pipe("krissel_linker").kb, np.array([[0, 1, 2, -1]]))
     assert kind[0, 0] == kind[0, 1] != kind[0, 2] and kind[0, 3] == -1
 
