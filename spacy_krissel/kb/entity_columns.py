@@ -204,9 +204,10 @@ class EntityTable:
     def resolve_replaced(self, entity: str) -> int | None:
         """Return what `resolve` does, but None for an alternative id of several entities, such as
         one that was split: only a person can choose."""
-        found = self.resolve(entity)
-        is_shared = any(each in self._shared_alternatives for each in spellings(entity))
-        return None if found is not None and is_shared and self.ids[found] != entity else found
+        found, spelt = self.resolve(entity), spellings(entity)
+        if found is None or self.ids[found] in spelt or self._shared_alternatives.isdisjoint(spelt):
+            return found
+        return None
 
     @once
     def species(self) -> tuple[Rows, list[str]]:
