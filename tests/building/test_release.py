@@ -286,7 +286,7 @@ def test_mined_mentions_stay_unless_another_entity_has_their_name(make_kb, store
 
 
 def test_contexts_replace_a_name_that_is_shared_now(make_kb, store_of):
-    """As if the mentions were mined for the new release."""
+    """The same as if the mentions were mined for the new release."""
     kb = make_kb(FIRST, [mined("A:1", "asthma", "1")])
     shared = Entity("A:10", "another", ("bronchial asthma",))
     new, _ = updated(kb, store_of([*FIRST, shared]))
