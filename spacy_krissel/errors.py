@@ -799,6 +799,12 @@ class Errors:
         "retired, lower `min_kept` (--min-kept)."
     )
     K695 = "[K695] The linker '{name}' cannot be updated: {problem}. Expected {expected}."
+    K696 = (
+        "[K696] Only {n:,} of the {total:,} entities with an id of the linker ({share:.1%}) have a "
+        "name there that they had before. Expected {least:.0%} or more: ids that stand for the "
+        "same concepts. Check that they were not assigned again, such as the numbers of rows; if "
+        "the release is in another language, lower `min_kept` (--min-kept)."
+    )
 
     # Package `evaluation` (K7xx, KW7xx).
     K701 = (

@@ -79,6 +79,16 @@ class Release:
         return dict(zip(self.store.ids, self.store.each("name"), strict=True))
 
     @cached_property
+    def names_before(self) -> dict[str, set[str]]:
+        """Names that the entities of the release had in the knowledge base, by id."""
+        old, found = self.old.entities, defaultdict[str, set[str]](set)
+        for id_, name, aliases in zip(old.ids, old.names, old.each("aliases"), strict=True):
+            target = self.moved(id_)
+            if target is not None:
+                found[target].update(name for name in (name, *aliases) if name.strip())
+        return found
+
+    @cached_property
     def n_leading_to(self) -> Counter[str]:
         """Number of entities of the knowledge base that lead to each entity."""
         return Counter(id_ for each in self.old.entity_ids if (id_ := self.moved(each)) is not None)
@@ -136,14 +146,8 @@ class Release:
 
     def name_changes(self) -> Iterator[Change]:
         """Yield names, as written, that entities of the knowledge base have gained and lost."""
-        old = self.old.entities
-        before: dict[str, set[str]] = defaultdict(set)
-        for id_, name, aliases in zip(old.ids, old.names, old.each("aliases"), strict=True):
-            target = self.moved(id_)
-            if target is not None:
-                before[target].update(Entity(id_, name, aliases).names)
         for entity in self.store:
-            known = before.get(entity.id)
+            known = self.names_before.get(entity.id)
             if known is None:
                 continue
             names = {*entity.names}
@@ -163,17 +167,16 @@ class Release:
             # The other names are unknown.
             return gold
         rows = table.rows_of_kinds(["name"])
-        names = [
-            {name, *aliases}
-            for name, aliases in zip(entities.names, entities.each("aliases"), strict=True)
-        ]
-        is_own = [
-            mention not in names[entity]
-            for entity, mention in zip(
-                table.entity_rows[rows].tolist(), table.mentions(rows), strict=True
-            )
-        ]
-        own = rows[np.array(is_own, dtype=bool)]
+        aliases = entities.details.column("aliases")
+        known = pa.chunked_array(
+            [
+                *_pairs(np.arange(len(entities)), entities.table.column("name")).chunks,
+                *_pairs(pc.list_parent_indices(aliases), pc.list_flatten(aliases)).chunks,
+            ]
+        )
+        mentions = pa.chunked_array([pa.array(table.mentions(rows), pa.string())])
+        is_known = pc.is_in(_pairs(table.entity_rows[rows], mentions), value_set=known)
+        own = rows[~is_known.to_numpy().astype(bool)]
         return np.sort(np.concatenate([gold, own]))
 
     def carry_over(self, kb: PrototypeKB) -> list[Change]:
@@ -309,6 +312,12 @@ def _after(found: Sequence[str], names: Mapping[str, str]) -> tuple[str, str]:
     return (found[0], names[found[0]]) if len(found) == 1 else ("", " | ".join(found))
 
 
+def _pairs(rows: Any, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return each text after the number of its entity."""
+    numbers = pa.chunked_array([rows]) if isinstance(rows, (pa.Array, np.ndarray)) else rows
+    return pc.binary_join_element_wise(numbers.cast(pa.string()), texts, "\t")
+
+
 def _weighted(kb: KBSnapshot, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Return the vectors of the prototypes at `rows` without references, and the weights by which a
     normalised knowledge base has scaled them."""
@@ -324,6 +333,17 @@ def _mention_key(prototype: Prototype) -> object:
     """Return what all prototypes of one mention share."""
     own = prototype.origin != NO_ORIGIN
     return prototype.origin if own else (prototype.kind, prototype.view.mention)
+
+
+def share_with_a_name(release: Release) -> tuple[int, int]:
+    """Return how many entities of the release have a name that they had in the knowledge base, in
+    any case, and how many were there."""
+    n = 0
+    for entity in release.store:
+        if known := release.names_before.get(entity.id):
+            own = {name.casefold() for name in entity.names}
+            n += not own.isdisjoint(name.casefold() for name in known)
+    return n, len(release.names_before)
 
 
 def shares_followed(release: Release) -> dict[str, tuple[int, int]]:

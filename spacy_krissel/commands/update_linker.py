@@ -17,6 +17,7 @@ from ..building.release import (
     Release,
     ReleaseSource,
     reusing_vectors,
+    share_with_a_name,
     shares_followed,
 )
 from ..errors import Errors, KrisselError
@@ -159,9 +160,8 @@ def update(asked: UpdateSettings) -> Updated:
 
     RETURNS: the updated pipeline, and the changes.
     Raises KrisselError K005, K006, K026 (output, report), K610, K611 (pipeline), K520 (no knowledge
-    base), K694 (another vocabulary), K695 (the linker cannot be updated), K715 (no names for the
-    confidence), and those of `build_ontology`, `LinkedDocs` and `fill_kb`.
-    """
+    base), K694 and K696 (another vocabulary), K695 (the linker cannot be updated), K715 (no names
+    for the confidence), and those of `build_ontology`, `LinkedDocs` and `fill_kb`."""
     if asked.output is not None:
         check_pipeline_output(asked.output)
     if asked.report is not None:
@@ -237,29 +237,33 @@ def _settings_of(
         expected = "a store of the new release, made by `krissel ontology` in the same way"
         raise KrisselError(Errors.K695.format(name=name, problem=problem, expected=expected))
     options = settings.pop("options", {})
-    formats = {each.get("format") for each in old.ontology}
-    if {_format(each, format) for each in located} <= formats:
+    known = {each["format"] for each in old.ontology if "format" in each}
+    formats = {_format(each, format) for each in located}
+    if formats <= {*known, ""}:
         settings.update(options)
+    if "" in formats and len(known) == 1:
+        settings["format"] = known.pop()
     return settings
 
 
 def _format(path: Path, format: str) -> str:
+    """Return the format of a file; "" if the file does not tell, as lists of terms and tables with
+    unusual columns."""
     if format != "auto" or (path / MANIFEST).is_file():
         return format
     try:
         return detect_format(path)
     except KrisselError as error:
-        if error.code != "K118":
+        if error.code not in ("K104", "K118"):
             raise
-        # A table, whose columns the settings name.
-        return "table"
+        return ""
 
 
 # Checks -------------------------------------------------------------------------------------------
 
 
 def _check(asked: UpdateSettings, linker: KrisselLinker, release: Release) -> None:
-    """Raise KrisselError K694 and K695 if the linker would lose something."""
+    """Raise KrisselError K694, K695 and K696 if the linker would lose something."""
     for source, (kept, total) in shares_followed(release).items():
         if kept < asked.min_kept * total:
             raise KrisselError(
@@ -271,6 +275,11 @@ def _check(asked: UpdateSettings, linker: KrisselLinker, release: Release) -> No
                     least=asked.min_kept,
                 )
             )
+    n, total = share_with_a_name(release)
+    if n < asked.min_kept * total:
+        raise KrisselError(
+            Errors.K696.format(n=n, total=total, share=n / total, least=asked.min_kept)
+        )
     drawn = {key: release.old.made_with.get(key) for key in ("max_entities", "held_out")}
     for setting, value in drawn.items():
         if value:
@@ -362,7 +371,10 @@ def _updated(
 
 def _name_changes(release: Release, notes: list[str]) -> Iterable[Change]:
     if release.old.entities.details is None:
-        notes.append("Names are not compared: the knowledge base has no details of its entities")
+        notes.append(
+            "The knowledge base has no details of its entities: names are not compared, and those "
+            "that were added by hand are not kept"
+        )
         return ()
     return release.name_changes()
 

@@ -246,6 +246,11 @@ def test_files_of_another_vocabulary_are_refused(refuse, linker, tmp_path):
     assert update(linker, other, min_kept=0.1).counts["entity", "retired"] == 5
     with pytest.raises(KrisselError, match="K006"):
         update(linker, other, min_kept=2)
+    # The ids are assigned again.
+    shifted = [Entity(each.id, FIRST[number - 1].name) for number, each in enumerate(FIRST)]
+    said = refuse("update", linker, write(tmp_path / "shifted.jsonl", shifted))
+    assert "[K696] Only 0 of the 6 entities" in said
+    assert update(linker, shifted, min_kept=0).counts["entity", "renamed"] == 6
 
 
 @pytest.mark.slow
@@ -364,6 +369,23 @@ def test_the_ontology_is_read_with_the_settings_of_before(run, refuse, tmp_path)
     run("build", tmp_path / "merged", "-o", tmp_path / "of-merged")
     assert "[K695]" in refuse("update", tmp_path / "of-merged", later)
     assert "1 new" in run("update", tmp_path / "of-merged", tmp_path / "store")
+
+
+@pytest.mark.slow
+def test_a_table_is_read_by_the_columns_of_before(run, refuse, tmp_path):
+    rows = ["Code;Term;Notes", *(f"A:{number};disease {number};x" for number in range(3))]
+    (tmp_path / "first.csv").write_text("\n".join([*rows, ""]))
+    columns = ("--id-column", "Code", "--name-column", "Term")
+    run("build", tmp_path / "first.csv", "-o", tmp_path / "linker", *columns)
+    (tmp_path / "later.csv").write_text("\n".join([*rows, "A:9;gout;x", ""]))
+    assert "entities: 3 → 4" in run("update", tmp_path / "linker", tmp_path / "later.csv")
+    # Those of a table are not for a file of another format.
+    others = [Entity(f"A:{number}", f"disease {number}") for number in range(3)]
+    assert "entities: 3 → 3" in run(
+        "update", tmp_path / "linker", write(tmp_path / "later.jsonl", others)
+    )
+    (tmp_path / "renamed.csv").write_text("Number;Word\nA:1;disease 1\n")
+    assert "✘ [K" in refuse("update", tmp_path / "linker", tmp_path / "renamed.csv")
 
 
 def test_mined_mentions_stay(linker, second, tmp_path):
