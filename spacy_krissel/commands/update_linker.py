@@ -357,6 +357,13 @@ def _updated(
             pipe.describe_candidates(release.store, kb)
     if nlp.meta.get("krissel", {}).get("calibration", {}).pop(asked.name, None):
         notes.append("`threshold` was fitted to the earlier release: run `krissel calibrate` again")
+    made_of = [[each.get("source", "") for each in kb.ontology] for kb in (old, linker.kb)]
+    if len(made_of[1]) < len(made_of[0]):
+        before, after = (", ".join(each) or "entities" for each in made_of)
+        notes.append(f"The linker was made of {before}, and the release is {after}")
+    if made_of[1] and (settings := linker.kb.ontology[0].get("settings")):
+        said = ", ".join(f"{name}: {value}" for name, value in settings.items())
+        notes.append(f"The release was read with {said}")
     changes = [*release.entity_changes(), *_name_changes(release, notes), *changes]
     figures = {
         "entities": (len(old.entities), len(kb)),

@@ -261,6 +261,13 @@ def test_each_source_of_the_linker_is_needed(tmp_path, linker_folder):
     with pytest.raises(KrisselError, match="K694.* 0 of the 4 entities of 'b'"):
         update(tmp_path / "both", first)
     assert not update(tmp_path / "both", [*first, *others]).counts
+    # Of tables, that do not name a source, only the number is known.
+    parts = (FIRST[:4], FIRST[4:])
+    paths = [write(tmp_path / f"{n}.jsonl", part) for n, part in enumerate(parts)]
+    build(paths, tmp_path / "two")
+    found = update(tmp_path / "two", paths[0])
+    assert found.notes == ["The linker was made of 0.jsonl, 1.jsonl, and the release is 0.jsonl"]
+    assert found.counts["entity", "retired"] == 2
 
 
 @pytest.mark.slow
@@ -357,7 +364,8 @@ def test_the_ontology_is_read_with_the_settings_of_before(run, refuse, tmp_path)
     first = write(tmp_path / "first.jsonl", records)
     run("build", first, "-o", tmp_path / "linker", "--below", "A:0")
     later = write(tmp_path / "later.jsonl", [*records, Entity("A:2", "gout", parents=("A:0",))])
-    assert "Entities: 1 new" in run("update", tmp_path / "linker", later, "-o", tmp_path / "two")
+    said = run("update", tmp_path / "linker", later, "-o", tmp_path / "two")
+    assert "Entities: 1 new" in said and "was read with below: ['A:0']" in said
     assert "B:1" not in find_linker(spacy.load(tmp_path / "two")).kb
     # And likewise in the next release.
     assert "entities: 3 → 3" in run("update", tmp_path / "two", later)
