@@ -30,9 +30,8 @@ REUSED_KINDS = ("name", *MINED_KINDS)
 class Change(NamedTuple):
     """One difference between two releases.
 
-    what: "entity", "name", "correction" (a gold mention), "own name" (a name that the ontology
-        never
-        had) or "link".
+    what: "entity", "name", "correction" (a gold mention), "own name" (one that people added) or
+        "link".
     change: the kind of change. before, after: id and name of an entity; "" for none.
     doc, start, end, view: a mention.
     """
@@ -55,9 +54,8 @@ class Release:
     entity is followed. One that leads to none, or to several since it was split, is not: only a
     person can choose.
 
-    old: the knowledge base; its inactive entities, of still earlier releases, may be back. store:
-        the
-        other release.
+    old: the knowledge base; its inactive entities, of still earlier releases, may be back.
+    store: the other release.
     targets: the ids that each id leads to.
     """
 
@@ -104,7 +102,7 @@ class Release:
             for id_, alt_ids in zip(table.ids, table.each("alt_ids"), strict=True):
                 target = self.moved(id_)
                 for each in (id_, *alt_ids) if target is not None else ():
-                    if self.store.row(each) is None:
+                    if each != target and self.store.row(each) is None:
                         found[str(target)].append(each)
         return found
 
@@ -131,17 +129,14 @@ class Release:
             elif len(found) == 1 and names[id_] != name:
                 change = "renamed"
             if change:
-                after = _after(found, names)
-                yield Change("entity", change, (id_, name), after)
-        returned = {
-            target: (id_, name)
-            for id_, name in zip(self.earlier.ids, self.earlier.names, strict=True)
-            if (target := self.moved(id_)) is not None
-        }
+                yield Change("entity", change, (id_, name), _after(found, names))
+        returned = set()
+        for id_, name in zip(self.earlier.ids, self.earlier.names, strict=True):
+            if (target := self.moved(id_)) is not None:
+                returned.add(target)
+                yield Change("entity", "returned", (id_, name), (target, names[target]))
         for id_, name in names.items():
-            if id_ in returned:
-                yield Change("entity", "returned", returned[id_], (id_, name))
-            elif not self.n_leading_to[id_]:
+            if id_ not in returned and not self.n_leading_to[id_]:
                 yield Change("entity", "new", after=(id_, name))
 
     def name_changes(self) -> Iterator[Change]:

@@ -55,37 +55,37 @@ from .review_links import answered
 
 # Smallest fraction of the entities of each source that a release of the same vocabulary keeps.
 MIN_KEPT = 0.5
-# Changes of each kind that are printed.
-MAX_SHOWN = 5
+# Examples of a kind of change that are printed; inactive corrections need a person.
+FEW, MANY = 5, 100
 COLUMNS = (
     "what change before_id before_name id name doc start end mention context verdict right_id"
 ).split()
-# Kinds of changes, in the order of the report, and whether examples are printed.
+# Kinds of changes, in the order of the report, and the number of examples that are printed.
 SHOWN = {
-    ("entity", "new"): False,
-    ("entity", "returned"): True,
-    ("entity", "renamed"): True,
-    ("entity", "replaced"): True,
-    ("entity", "merged"): True,
-    ("entity", "split"): True,
-    ("entity", "retired"): True,
-    ("name", "added"): False,
-    ("name", "removed"): False,
-    ("correction", "kept"): False,
-    ("correction", "followed"): True,
-    ("correction", "active again"): True,
-    ("correction", "inactive"): True,
-    ("correction", "still inactive"): True,
-    ("own name", "kept"): False,
-    ("own name", "followed"): True,
-    ("own name", "active again"): True,
-    ("own name", "inactive"): True,
-    ("own name", "still inactive"): True,
-    ("link", "same entity"): False,
-    ("link", "followed"): False,
-    ("link", "other entity"): True,
-    ("link", "linked now"): True,
-    ("link", "NIL now"): True,
+    ("entity", "new"): 0,
+    ("entity", "returned"): FEW,
+    ("entity", "renamed"): FEW,
+    ("entity", "replaced"): FEW,
+    ("entity", "merged"): FEW,
+    ("entity", "split"): FEW,
+    ("entity", "retired"): FEW,
+    ("name", "added"): 0,
+    ("name", "removed"): 0,
+    ("correction", "kept"): 0,
+    ("correction", "followed"): FEW,
+    ("correction", "active again"): FEW,
+    ("correction", "inactive"): MANY,
+    ("correction", "still inactive"): MANY,
+    ("own name", "kept"): 0,
+    ("own name", "followed"): FEW,
+    ("own name", "active again"): FEW,
+    ("own name", "inactive"): MANY,
+    ("own name", "still inactive"): MANY,
+    ("link", "same entity"): 0,
+    ("link", "followed"): 0,
+    ("link", "other entity"): FEW,
+    ("link", "linked now"): FEW,
+    ("link", "NIL now"): FEW,
 }
 # Changes that are counted, but are no rows of the table.
 UNLISTED = (("correction", "kept"), ("own name", "kept"), ("link", "same entity"))
@@ -102,10 +102,10 @@ TITLES = {
 class Updated:
     """An updated pipeline, and what changed.
 
-    changes: one per entity, name, correction and link that changed, see `Change`. counts: by
-        `Change.what` and `Change.change`, those of what stayed included.
-    figures: "entities", "names", "mined" and "min_confidence", pairs of before and after, where
-        known. notes: what else to know.
+    changes: one per entity, name and link that changed, and per correction, see `Change`.
+    counts: number of changes by `Change.what` and `Change.change`; links that stay are counted too.
+    figures: "entities", "prototypes", "mined mentions" and "min_confidence" before and after.
+    notes: what else to know.
     """
 
     nlp: Language
@@ -479,13 +479,14 @@ def show_update(updated: Updated, output: Path | None, report: Path | None) -> s
 
 def _examples(updated: Updated, kinds: Sequence[tuple[str, str]]) -> Iterator[str]:
     for kind in kinds:
-        some = [each for each in updated.changes if _kind(each) == kind] if SHOWN[kind] else []
-        for each in some[:MAX_SHOWN]:
+        n = SHOWN[kind]
+        some = [each for each in updated.changes if _kind(each) == kind] if n else []
+        for each in some[:n]:
             mention = f"{each.view.mention}: " if each.view is not None else ""
             before, after = (" ".join(pair).strip() for pair in (each.before, each.after))
             yield f"  {kind[1]}: {mention}{before}{f' → {after}' if after else ''}"
-        if len(some) > MAX_SHOWN:
-            yield f"  … and {len(some) - MAX_SHOWN:,} more"
+        if len(some) > n:
+            yield f"  … and {len(some) - n:,} more"
 
 
 def _kind(change: Change) -> tuple[str, str]:

@@ -212,6 +212,20 @@ def test_chains_cycles_and_splits_of_a_file_are_followed(make_kb, tmp_path, repl
     assert release.moved("A:1") == expected and release.moved("B:1") == "B:1"
 
 
+def test_retired_entities_may_return_as_one(make_kb, store_of):
+    kb = make_kb([*FIRST, Entity("B:1", "b")], [gold("A:5", 1), gold("A:6", 2)])
+    kb, _ = updated(kb, store_of([*FIRST[:4], Entity("B:1", "b")]))
+    third = store_of([*FIRST[:4], Entity("B:1", "b", alt_ids=("A:5", "A:6"))])
+    found = [each[1:4] for each in Release(kb.current, third).entity_changes()]
+    assert found == [
+        ("returned", (id_, name), ("B:1", "b"))
+        for id_, name in (("A:5", "cold"), ("A:6", "measles"))
+    ]
+    kb, changes = updated(kb, third)
+    assert [each.change for each in changes] == ["active again"] * 2
+    assert {each.entity for each in gold_of(kb.current)} == {"B:1"} and kb.inactive is None
+
+
 def test_ids_in_another_spelling_are_followed(make_kb, store_of):
     kb = make_kb([Entity("D003920", "diabetes")], [gold("D003920")])
     new, changes = updated(kb, store_of([Entity("MESH:D003920", "Diabetes")]))
