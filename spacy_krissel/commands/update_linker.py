@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -213,12 +213,12 @@ def _read_release(asked: UpdateSettings, old: KBSnapshot, path: Path) -> Ontolog
         if len(located) == 1 and not given:
             return OntologyStore(located[0])
         return read_sources(sources, path, progress=asked.progress, **given)
-    settings = {**_settings_of(old, asked.name, located, asked.format), **given}
+    settings = {**_settings_of(old, asked, located, given), **given}
     return read_sources(sources, path, progress=asked.progress, **settings)
 
 
 def _settings_of(
-    old: KBSnapshot, name: str, located: Sequence[Path], format: str
+    old: KBSnapshot, asked: UpdateSettings, located: Sequence[Path], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the settings that the ontology of a knowledge base was read with; those of a reader
     only if it reads the new files as well.
@@ -227,18 +227,19 @@ def _settings_of(
     """
     found = [each.get("settings", {}) for each in old.ontology]
     settings = {**found[0]} if found else {}
-    other = [each for each in NOT_REPEATED if each in settings]
-    if other or any(each != settings for each in found):
+    # Translations may be given again.
+    other = [each for each in NOT_REPEATED if settings.pop(each, False) and each not in given]
+    if other or any(each != found[0] for each in found):
         problem = (
             f"its ontology was made with settings that name other sources ({', '.join(other)})"
             if other
             else "its sources were read with different settings"
         )
         expected = "a store of the new release, made by `krissel ontology` in the same way"
-        raise KrisselError(Errors.K695.format(name=name, problem=problem, expected=expected))
+        _refuse(asked, problem, expected)
     options = settings.pop("options", {})
     known = {each["format"] for each in old.ontology if "format" in each}
-    formats = {_format(each, format) for each in located}
+    formats = {_format(each, asked.format) for each in located}
     if formats <= {*known, ""}:
         settings.update(options)
     if "" in formats and len(known) == 1:

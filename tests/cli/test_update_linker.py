@@ -373,6 +373,15 @@ def test_the_ontology_is_read_with_the_settings_of_before(run, refuse, tmp_path)
     run("ontology", later, "-o", tmp_path / "store")
     assert "entities: 2 → 4" in run("update", tmp_path / "linker", tmp_path / "store")
     assert "1 retired" in run("update", tmp_path / "linker", later, "--below", "A:1")
+    header = "source_language\ttranslation_language\tsubject_id\tpredicate_id\tsource_value"
+    (tmp_path / "fr.tsv").write_text(
+        f"{header}\ttranslation_value\ttranslation_status\n"
+        "en\tfr\tA:1\trdfs:label\tasthma\tasthme\tOFFICIAL\n"
+    )
+    french = ("--translation", tmp_path / "fr.tsv")
+    run("build", first, "-o", tmp_path / "french", *french)
+    assert "(translations)" in refuse("update", tmp_path / "french", later)
+    assert "Entities: 1 new" in run("update", tmp_path / "french", later, *french)
     run("ontology", first, first, "-o", tmp_path / "merged", "--merge")
     run("build", tmp_path / "merged", "-o", tmp_path / "of-merged")
     assert "[K695]" in refuse("update", tmp_path / "of-merged", later)
