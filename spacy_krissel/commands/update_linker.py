@@ -155,13 +155,14 @@ def update(asked: UpdateSettings) -> Updated:
     Encoder, settings, other components and corrections stay; names are those of the new release,
     and the confidence is fitted again. Ids that were merged or replaced are followed. Corrections
     of entities that are gone are kept and inactive, until a release has the entity again. Files are
-    read with the settings that the linker's ontology was read with, unless others are given; a
-    store is taken as it is.
+    read with the settings of the linker's ontology, unless others are given. A store is used
+    unchanged.
 
     RETURNS: the updated pipeline, and the changes.
     Raises KrisselError K005, K006, K026 (output, report), K610, K611 (pipeline), K520 (no knowledge
     base), K694 and K696 (another vocabulary), K695 (the linker cannot be updated), K715 (no names
-    for the confidence), and those of `build_ontology`, `LinkedDocs` and `fill_kb`."""
+    for the confidence), and those of `build_ontology`, `LinkedDocs` and `fill_kb`.
+    """
     if asked.output is not None:
         check_pipeline_output(asked.output)
     if asked.report is not None:

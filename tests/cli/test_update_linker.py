@@ -369,7 +369,7 @@ def test_the_ontology_is_read_with_the_settings_of_before(run, refuse, tmp_path)
     assert "B:1" not in find_linker(spacy.load(tmp_path / "two")).kb
     # And likewise in the next release.
     assert "entities: 3 → 3" in run("update", tmp_path / "two", later)
-    # A store is taken as it is, and other settings may be given.
+    # A store is used unchanged, and other settings may be given.
     run("ontology", later, "-o", tmp_path / "store")
     assert "entities: 2 → 4" in run("update", tmp_path / "linker", tmp_path / "store")
     assert "1 retired" in run("update", tmp_path / "linker", later, "--below", "A:1")
