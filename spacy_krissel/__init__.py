@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .commands.build_linker import build
     from .commands.build_prototypes import build_prototypes
     from .commands.link_texts import link
+    from .commands.update_linker import update
     from .corpora.convert import convert
     from .errors import KrisselError, KrisselWarning
     from .evaluation.calibrate import calibrate
@@ -49,6 +50,7 @@ __all__ = [
     "fit_confidence",
     "link",
     "mine",
+    "update",
     "update_card",
 ]
 _MODULES = {
@@ -70,6 +72,7 @@ _MODULES = {
     "fit_confidence": "evaluation.confidence",
     "link": "commands.link_texts",
     "mine": "mining.mine",
+    "update": "commands.update_linker",
     "update_card": "pipeline.card",
 }
 

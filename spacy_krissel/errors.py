@@ -792,6 +792,19 @@ class Errors:
         "port, and an address of this machine: choose others (--port, --host), or stop the "
         "program that uses the port."
     )
+    K694 = (
+        "[K694] Only {kept:,} of the {total:,} entities of {source} ({share:.1%}) are in the new "
+        "ontology, by their ids or alternative ids. Expected {least:.0%} or more, as in a new "
+        "release of the same vocabulary. Give all sources of the linker; if so many entities were "
+        "retired, lower `min_kept` (--min-kept)."
+    )
+    K695 = "[K695] The linker '{name}' cannot be updated: {problem}. Expected {expected}."
+    K696 = (
+        "[K696] Only {n:,} of the {total:,} entities with an id of the linker ({share:.1%}) have a "
+        "name there that they had before. Expected {least:.0%} or more: ids that stand for the "
+        "same concepts. Check that they were not assigned again, such as the numbers of rows; if "
+        "the release is in another language, lower `min_kept` (--min-kept)."
+    )
 
     # Package `evaluation` (K7xx, KW7xx).
     K701 = (
@@ -1089,7 +1102,8 @@ class Warnings:
     )
     KW682 = (
         "[KW682] {n} of {total} corrections are ignored, because the knowledge base lacks their "
-        "entities. The first such entity: {first}. They stay in the file, and can be undone."
+        "entities, or several entities replace one. The first such entity: {first}. They stay in "
+        "the file, and can be undone."
     )
     KW683 = (
         "[KW683] '{path}' was moved or removed while the service ran. It was written again, with "

@@ -1,6 +1,7 @@
 """Benchmarks that are run at full size elsewhere, at a size that shows that they run."""
 
 import ast
+import gzip
 import importlib
 import json
 import re
@@ -510,3 +511,83 @@ def test_gold_settings_benchmark_pairs_the_links_of_each_setting(benchmark, link
         script.LinkRecord("a", 0, 1, "x", "", ("D1",), prediction=id_) for id_ in ("D1", "D2")
     )
     assert script.gain([right, right], [right, wrong]) == "+50.00 (+50.00 to +50.00)"
+
+
+def test_counts_of_an_update_equal_those_of_the_files(benchmark, tmp_path, capsys):
+    script = benchmark("updated_release")
+    lines = [f"D{i:06}|{i}||disease number {i}|illness {i}\n" for i in range(150)]
+    (tmp_path / "medic.txt").write_text("".join(lines))
+    blocks = []
+    for i in range(150):
+        title, text = f"{i}|t|A case {i} of it.", f"{i}|a|None."
+        blocks.append(f"{title}\n{text}\n{i}\t2\t8\tcase {i}\tDiseaseClass\tD{i:06}\n")
+    (tmp_path / "gold.txt").write_text("\n".join(blocks))
+    result = tmp_path / "result.json"
+    with pytest.raises(SystemExit, match="False"):
+        script.medic(tmp_path / "medic.txt", tmp_path / "gold.txt", result)
+    there, back = json.loads(result.read_text())["medic"]
+    assert all(there["counts"][f"entity {kind}"] > 1 for kind in script.PARTS)
+    assert there["counts"]["correction inactive"] == back["counts"]["correction active again"]
+    assert there["counts"]["correction followed"] == there["counts"]["entity merged"]
+    assert "different: none; lost: 0" in capsys.readouterr().out
+
+
+def test_counts_of_an_update_of_hpo_equal_those_of_the_files(benchmark, tmp_path):
+    script = benchmark("updated_release")
+    obo = [
+        "format-version: 1.2\nontology: hp",
+        '[Term]\nid: HP:0000001\nname: First {xref="X:1"}\nalt_id: HP:0000010\n'
+        'synonym: "One \\"1\\"" EXACT []\nsynonym: "Narrow" NARROW []',
+        "[Term]\nid: HP:0000002\nname: Second",
+        "[Term]\nid: HP:0000003\nname: Third",
+        "[Term]\nid: HP:0000004\nname: Fourth",
+        "[Term]\nid: HP:0000009\nname: Gone\nis_obsolete: true\nreplaced_by: HP:0000002",
+        *(f"[Term]\nid: HP:00000{number}\nname: Same {number}" for number in (11, 12)),
+    ]
+    (tmp_path / "old.obo.gz").write_bytes(gzip.compress("\n\n".join([*obo, ""]).encode()))
+
+    def node(number, name, **properties):
+        values = [{"pred": pred, "val": val} for pred, val in properties.items() if val]
+        replaced = name.startswith("obsolete")
+        return {
+            "id": f"http://purl.obolibrary.org/obo/HP_{number:07}",
+            "lbl": name,
+            "type": "CLASS",
+            "meta": {"basicPropertyValues": values, "deprecated": replaced},
+        }
+
+    nodes = [
+        node(1, "First of all"),
+        node(2, "obsolete Second", IAO_0100001="HP:0000001"),
+        node(3, "obsolete Third", consider="HP:0000005"),
+        node(4, "obsolete Fourth"),
+        node(5, "Fifth", hasAlternativeId="HP:0000008"),
+        node(6, "First"),
+        *(node(number, f"Same {number}") for number in (11, 12)),
+    ]
+    data = json.dumps({"graphs": [{"nodes": nodes}]})
+    (tmp_path / "new.json.gz").write_bytes(gzip.compress(data.encode()))
+    for name in ("ann", "texts"):
+        (tmp_path / name).mkdir()
+    ids = ["0000001", "0000010", "0000002", "0000009", "0000003", "0000004"]
+    text = " ".join(f"word{i}" for i in range(len(ids)))
+    rows = [f"[{6 * i}::{6 * i + 5}]\tHP_{id_} | word{i}" for i, id_ in enumerate(ids)]
+    (tmp_path / "ann" / "1").write_text("\n".join(rows))
+    (tmp_path / "texts" / "1").write_text(text)
+    result = tmp_path / "result.json"
+    files = (tmp_path / name for name in ("old.obo.gz", "new.json.gz", "ann", "texts"))
+    with pytest.raises(SystemExit, match="False"):
+        script.hpo(*files, result)
+    (found,) = json.loads(result.read_text())["hpo"]
+    assert found["counts"] == {
+        "correction followed": 3,
+        "correction inactive": 1,
+        "correction kept": 2,
+        "entity merged": 1,
+        "entity new": 1,
+        "entity renamed": 1,
+        "entity replaced": 1,
+        "entity retired": 1,
+        "name added": 2,
+        "name removed": 4,
+    }

@@ -32,7 +32,7 @@ def step(request, toy_files, toy_store, toy_shards, trained, tmp_path, monkeypat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "step", ["ontology", "mine", "convert", "split", "prototypes", "tune"], indirect=True
+    "step", ["ontology", "mine", "convert", "split", "prototypes", "tune", "update"], indirect=True
 )
 @pytest.mark.parametrize("earlier", [False, True])
 def test_killed_step_leaves_nothing_partial_and_can_be_rerun(step, earlier, tmp_path):

@@ -42,6 +42,7 @@ def fill_kb(
     """
     kb.set_entities(source.entities(), details=source.details)
     kb.ontology = source.ontology.manifest["info"].get("provenance", [])
+    kb.made_with = source.made_with
     encoders = encoders or Encoders(encode)
     if work is not None and kb.prototypes.dtype == "float16" and not kb.description()["normalized"]:
         work.dtype = "<f2"

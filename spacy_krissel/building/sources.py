@@ -1,17 +1,18 @@
 """Sources of a knowledge base's entities and prototypes: ontology names and mined mentions."""
 
 import heapq
+import inspect
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from spacy.vocab import Vocab
 
 from ..corpora.doc_bins import DEV_SHARE, DevShare, GoldSplit, read_doc_bins
 from ..kb.prototype_table import Origin, Prototype
-from ..mining.shards import MentionShards, MinedEntities, MinedMention
+from ..mining.shards import MentionList, MentionShards, MinedEntities, MinedMention
 from ..ontology.build import open_ontology
 from ..ontology.entity import Entity
 from ..ontology.held_out import HeldOut
@@ -79,7 +80,7 @@ class PrototypeSource:
     def __init__(
         self,
         ontology: Path | OntologyStore,
-        mentions: Path | MentionShards | None = None,
+        mentions: Path | MentionShards | MentionList | None = None,
         names: bool = True,
         mentions_per_entity: Count = MENTIONS_PER_ENTITY,
         contexts_per_shared_name: Count = CONTEXTS_PER_SHARED_NAME,
@@ -114,6 +115,15 @@ class PrototypeSource:
         self.by_species = by_species
         self.details = details
         self._chosen: set[str] | None = None
+
+    @property
+    def made_with(self) -> dict[str, Any]:
+        """Settings to make another source with, from another release of the ontology."""
+        return {
+            name: self.held_out.fraction if name == "held_out" else getattr(self, name)
+            for name in inspect.signature(PrototypeSource).parameters
+            if name not in ("ontology", "mentions")
+        }
 
     def entities(self) -> Iterator[Entity]:
         """Yield the entities of the knowledge base, in the ontology's order."""
@@ -209,7 +219,7 @@ class PrototypeSource:
             return None
         if self._chosen is None:
             chosen: set[str] = set()
-            if self.mentions is not None:
+            if isinstance(self.mentions, MentionShards):
                 asked = MinedEntities(self.mentions, self.ontology).held_out(self.held_out)
                 chosen.update(id_ for id_, _ in islice(asked, self.max_entities))
             others = (id_ for id_ in self.ontology.ids if id_ not in chosen)

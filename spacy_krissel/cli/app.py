@@ -117,6 +117,18 @@ _BUILT_IN = {
         "linker -o tuned",
         names={"types": "index", **LINKER},
     ),
+    "update": Command(
+        "commands.update_linker:update",
+        "Build",
+        "linker hp-2024.obo --report changes.tsv -o newer",
+        gpu=True,
+        names=LINKER,
+        panels={
+            "below|not_below|trees|format|language|translations|species_words": "Reading",
+            "version|licence": "Reading",
+            ".*_column|separator": "Tables",
+        },
+    ),
     "distill": Command(
         "commands.distill_encoder:distill", "Build", "linker -o small", names=LINKER, defaults=SAVED
     ),

@@ -294,7 +294,7 @@ def _plan(asked: BuildSettings) -> BuildPlan:
     finder = None if asked.ner is None else load_pipeline(asked.ner)
     if finder is not None and LINKER in finder.pipe_names:
         raise wrong_setting("ner", asked.ner, f"a pipeline without a '{LINKER}'")
-    sources = _sources(asked.ontology)
+    sources = sources_of(asked.ontology)
     are_files = not isinstance(sources[0], Entity)
     located = [locate(each, "auto", asked.progress).path for each in sources] if are_files else []
     folder = asked.output.absolute().with_name(f".{asked.output.name}.build")
@@ -332,7 +332,7 @@ def _by_label(pairs: Mapping[str, Sequence[str]] | Sequence[str]) -> dict[str, l
     return by_label
 
 
-def _sources(ontology: Any) -> list[Any]:
+def sources_of(ontology: Any) -> list[Any]:
     """Return the paths and names of vocabularies, or the entities. Raises KrisselError K006 for
     anything else."""
     sources = (
@@ -379,19 +379,20 @@ def _are_enough(mentions: Path) -> bool:
 
 
 def _read_ontology(plan: BuildPlan, path: Path) -> None:
+    settings = explicit_settings(plan.asked, OntologySettings)
+    read_sources(plan.sources, path, progress=plan.asked.progress, **settings)
+
+
+def read_sources(sources: Sequence[Any], path: Path, **settings: Any) -> OntologyStore:
+    """Read ontology files, or entities, into a store at `path`. settings: of `build_ontology`."""
     with TemporaryDirectory(prefix="krissel-") as folder:
         # Entities as a store, which settings such as `below` are applied to.
         stored = (
-            plan.sources
-            if plan.located
-            else [write_store(iter(plan.sources), Path(folder) / "entities").path]
+            [write_store(iter(sources), Path(folder) / "entities").path]
+            if isinstance(sources[0], Entity)
+            else [*sources]
         )
-        build_ontology(
-            stored,
-            path,
-            progress=plan.asked.progress,
-            **explicit_settings(plan.asked, OntologySettings),
-        )
+        return build_ontology(stored, path, **settings)
 
 
 def _mine(plan: BuildPlan, path: Path) -> None:

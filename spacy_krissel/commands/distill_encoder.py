@@ -13,6 +13,7 @@ from ..errors import Errors, KrisselError
 from ..index.protocol import Rows, Vectors
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Prototype
+from ..kb.snapshot import Lookups
 from ..layers.hashed_bags import round_tables
 from ..pipeline.card import encoder_facts
 from ..pipeline.linker.component import INIT_VIEWS, KrisselLinker
@@ -104,13 +105,20 @@ def distill(
         with coded_io(encoded.scratch):
             encoded.scratch.mkdir(parents=True, exist_ok=True)
     encoded.encoder = small.fingerprint()
-    encoded.ontology = kb.ontology
+    encoded.ontology, encoded.made_with = kb.ontology, kb.made_with
     encoded.set_entities(kb[id_] for id_ in kb.entity_ids)
     cosines = 0.0
     for rows, prototypes in _blocks(kb, progress):
         vectors = small.encode([each.view for each in prototypes])
         cosines += float((vectors * wanted(rows)).sum())
         encoded.add_prototypes(prototypes, vectors, weight=_weights(large, kb, rows, prototypes))
+    if kb.inactive is not None:
+        rows = np.arange(kb.inactive.n_prototypes)
+        prototypes = kb.inactive.prototypes_at(rows)
+        vectors = small.encode([each.view for each in prototypes])
+        weights = np.array(_weights(large, kb.inactive, rows, prototypes))
+        entities = [kb.inactive[id_] for id_ in kb.inactive.entity_ids]
+        encoded.set_inactive(entities, prototypes, vectors, weights)
     if small.cfg.lexical_weight or small.cfg.spelling_weight or encoded.has_gold:
         encoded.keep_lexical_index()
     small.set_kb(encoded)
@@ -164,7 +172,7 @@ def _blocks(kb: PrototypeKB, progress: bool) -> Iterator[tuple[Rows, list[Protot
 
 
 def _weights(
-    large: KrisselLinker, kb: PrototypeKB, rows: Rows, prototypes: list[Prototype]
+    large: KrisselLinker, kb: Lookups, rows: Rows, prototypes: list[Prototype]
 ) -> list[float]:
     """Return the weights that the vectors of class names and gold mentions at `rows` were
     multiplied by, from their lengths relative to the encoder's; 1 for others."""
@@ -174,7 +182,7 @@ def _weights(
         own = kb.queries(large.encode([each.view for each in prototypes if each.kind in WEIGHTED]))
         stored, own = (
             np.linalg.norm(each, axis=1)
-            for each in (kb.prototypes.base_vectors(rows[weighted]), own)
+            for each in (kb.current.prototypes.base_vectors(rows[weighted]), own)
         )
         # No length says nothing.
         weights[weighted] = np.divide(

@@ -102,10 +102,12 @@ def review(
         raise wrong_setting("output", str(output), "a path ending in .tsv")
     check_file(output)
     docs = LinkedDocs(pipeline, texts, name=name, batch_size=batch_size, progress=progress)
-    answered = (
-        ((doc, {}) for doc in docs) if also is None else _answered(docs, also, name, batch_size)
+    linked_twice = (
+        ((doc, {}) for doc in docs)
+        if also is None
+        else answered(docs, load_pipeline(also), name, batch_size)
     )
-    sample, links, n_linked = _draw(answered, docs.key, rows, random.Random(seed))
+    sample, links, n_linked = _draw(linked_twice, docs.key, rows, random.Random(seed))
     if not n_linked:
         raise KrisselError(
             Errors.K678.format(path=texts, n_docs=docs.n_docs, n_mentions=docs.n_mentions)
@@ -208,11 +210,10 @@ def _reason(mention: Mention) -> str:
     return f"{mention.reason}; mentions: {mention.link.n_mentions}"
 
 
-def _answered(
-    docs: LinkedDocs, pipeline: str | Path, name: str, batch_size: int
+def answered(
+    docs: LinkedDocs, nlp: Language, name: str, batch_size: int
 ) -> Iterator[tuple[Doc, Answers]]:
     """Yield each doc with the links of another pipeline for its mentions."""
-    nlp = load_pipeline(pipeline)
     key = find_linker(nlp, name).cfg["spans_key"]
     if name not in nlp.pipe_names:
         nlp.enable_pipe(name)

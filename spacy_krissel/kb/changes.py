@@ -98,11 +98,36 @@ def with_references(
     )
 
 
-def without_prototypes(snapshot: KBSnapshot, removed: Mask) -> KBSnapshot:
-    """Return the snapshot without the prototypes marked in `removed` (n,)."""
+def without_prototypes(
+    snapshot: KBSnapshot, removed: Mask, removed_inactive: Mask | None = None
+) -> KBSnapshot:
+    """Return the snapshot without the prototypes marked in `removed` (n,), and without the inactive
+    ones marked in `removed_inactive`."""
+    inactive = snapshot.inactive
+    if inactive is not None and removed_inactive is not None and removed_inactive.any():
+        kept = changed(inactive, prototypes=inactive.prototypes.take(~removed_inactive))
+        snapshot = changed(snapshot, inactive=kept)
     return (
         _without_index(snapshot, snapshot.prototypes.take(~removed)) if removed.any() else snapshot
     )
+
+
+def with_inactive(
+    snapshot: KBSnapshot,
+    entities: EntityTable,
+    prototypes: Sequence[Prototype],
+    vectors: Any,
+    weights: np.ndarray,
+) -> KBSnapshot:
+    """Return the snapshot with these entities and prototypes as its inactive ones.
+
+    Raises the errors of `with_prototypes`.
+    """
+    empty = PrototypeTable.empty(snapshot.width, snapshot.prototypes.dtype)
+    inactive = KBSnapshot(entities, empty, snapshot.normalized)
+    if prototypes:
+        inactive = with_prototypes(inactive, prototypes, vectors, weights, None)
+    return changed(snapshot, inactive=inactive if len(entities) else None)
 
 
 def _without_index(snapshot: KBSnapshot, prototypes: PrototypeTable) -> KBSnapshot:

@@ -2,7 +2,7 @@
 
 import bisect
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +173,17 @@ class EntityTable:
     def _label_hashes(self) -> tuple[Mask, Rows]:
         return np.zeros(len(self), dtype=bool), np.zeros(len(self), dtype=np.int64)
 
+    def each(self, field: str) -> Iterator[Any]:
+        """Yield a field of every entity by row, a text or a list of texts; empty without
+        details."""
+        table = self.table if field in SCHEMA.names else self.details
+        if table is None:
+            empty: Any = [] if pa.types.is_list(DETAILS.field(field).type) else ""
+            yield from repeat(empty, len(self))
+            return
+        for chunk in table.column(field).chunks:
+            yield from chunk.to_pylist()
+
     def row(self, entity: str) -> int | None:
         found = bisect.bisect_left(self.ids, entity)
         return found if found < len(self) and self.ids[found] == entity else None
@@ -188,6 +199,14 @@ class EntityTable:
                 found = self._alternatives.get(spelling)
             if found is not None:
                 return found
+        return None
+
+    def resolve_replaced(self, entity: str) -> int | None:
+        """Return what `resolve` does, but None for an alternative id of several entities, such as
+        one that was split: only a person can choose."""
+        found, spelt = self.resolve(entity), spellings(entity)
+        if found is None or self.ids[found] in spelt or self._shared_alternatives.isdisjoint(spelt):
+            return found
         return None
 
     @once
@@ -209,6 +228,15 @@ class EntityTable:
         )
         # Reversed, so that the lowest row is written last.
         return dict(zip(reversed(ids), reversed(owners), strict=True))
+
+    @once
+    def _shared_alternatives(self) -> frozenset[str]:
+        """Return the alternative ids of several entities."""
+        column = self.table.column("alt_ids").combine_chunks()
+        pairs = pa.table([pc.list_parent_indices(column), pc.list_flatten(column)], ["row", "id"])
+        counts = pairs.group_by("id").aggregate([("row", "count_distinct")])
+        shared = counts.filter(pc.greater(counts.column("row_count_distinct"), 1))
+        return frozenset(shared.column("id").to_pylist())
 
     def rows(self, entities: Sequence[str]) -> Rows:
         """Return the row of each id, -1 for unknown ids: (len(entities),)."""

@@ -24,7 +24,14 @@ from ..util.lock import Lock
 from ..util.settings import NotNegative, Positive, PositiveInt, checked, factory_for
 from ..views import View, span_view
 from .candidates import spacy_candidates
-from .changes import changed, with_entities, with_prototypes, with_references, without_prototypes
+from .changes import (
+    changed,
+    with_entities,
+    with_inactive,
+    with_prototypes,
+    with_references,
+    without_prototypes,
+)
 from .directory import Source, pack, unpack
 from .entity_columns import EntityTable
 from .prototype_table import Kind, Prototype, PrototypeTable
@@ -185,15 +192,16 @@ class PrototypeKB(Lookups, KnowledgeBase):
 
         docs: ids of documents (`document_id`), or hashes of their texts (`text_hash`).
 
-        The index is rebuilt at the next search. RETURNS: the number of removed prototypes.
-        Raises KrisselError K006 for an unknown kind, for documents that are not a list, or if
-        nothing was given.
+        Inactive ones (`inactive`) are removed as well. The index is rebuilt at the next search.
+        RETURNS: the number of removed prototypes, without the inactive ones. Raises KrisselError
+        K006 for an unknown kind, for documents that are not a list, or if nothing was given.
         """
         if kind is None and source is None and docs is None:
             raise wrong_setting("kind", kind, "a kind, a source or documents")
         with self.lock:
-            removed = self.prototypes.where(kind, source, docs)
-            self.replace(without_prototypes(self.current, removed))
+            removed, inactive = self.prototypes.where(kind, source, docs), self.inactive
+            others = None if inactive is None else inactive.prototypes.where(kind, source, docs)
+            self.replace(without_prototypes(self.current, removed, others))
         return int(removed.sum())
 
     @contextmanager
@@ -237,6 +245,39 @@ class PrototypeKB(Lookups, KnowledgeBase):
     def ontology(self, provenance: list[dict[str, Any]]) -> None:
         with self.lock:
             self.replace(changed(self.current, ontology=provenance))
+
+    @property
+    def made_with(self) -> dict[str, Any]:
+        """Settings of the `PrototypeSource` that filled it, to fill one of another release
+        likewise."""
+        return self.current.made_with
+
+    @made_with.setter
+    def made_with(self, settings: dict[str, Any]) -> None:
+        with self.lock:
+            self.replace(changed(self.current, made_with=settings))
+
+    @property
+    def inactive(self) -> KBSnapshot | None:
+        """Entities that earlier releases of the ontology had, with the gold mentions and names that
+        people added to them; None if there are none. They are not searched."""
+        return self.current.inactive
+
+    def set_inactive(
+        self,
+        entities: Iterable[Any],
+        prototypes: Sequence[Prototype],
+        vectors: Any,
+        weights: np.ndarray,
+    ) -> None:
+        """Replace the inactive entities and their prototypes.
+
+        vectors: of the prototypes (n, d). weights: (n,), see `add_prototypes`.
+        Raises KrisselError K513 and K514 (entities), and those of `add_prototypes`.
+        """
+        table = EntityTable.from_entities(entities, details=False)
+        with self.lock:
+            self.replace(with_inactive(self.current, table, prototypes, vectors, weights))
 
     @property
     def encoder(self) -> str:
@@ -305,6 +346,21 @@ class PrototypeKB(Lookups, KnowledgeBase):
         other = type(self).__new__(type(self))
         KnowledgeBase.__init__(other, self.vocab, now.width)
         other.__dict__.update(vars(self), _current=now)
+        return other
+
+    def emptied(self) -> "PrototypeKB":
+        """Return an empty knowledge base with the same policies: index, dtype, normalisation,
+        weight of references."""
+        now = self.current
+        other = type(self).__new__(type(self))
+        KnowledgeBase.__init__(other, self.vocab, now.width)
+        empty = PrototypeTable.empty(now.width, now.prototypes.dtype)
+        kept = {name: getattr(now, name) for name in ("make_index", "make_saved", "index_device")}
+        snapshot = KBSnapshot(EntityTable(), empty, now.normalized, **kept)
+        other.__dict__.update(vars(self), lock=Lock(), _snapshots=WeakSet([snapshot]))
+        other._current = snapshot
+        if now.prototypes.references is not None:
+            other._reference_weight = now.prototypes.references.weight
         return other
 
     def use_index(self, index: MakeIndex | None) -> None:

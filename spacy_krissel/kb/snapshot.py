@@ -256,6 +256,8 @@ class Lookups:
             "entities": len(now.entities),
             "details": now.entities.details is not None,
             "ontology": now.ontology,
+            "made_with": now.made_with,
+            "inactive": _inactive_counts(now.inactive),
             "prototypes": len(prototypes),
             "prototype_kinds": prototypes.kind_counts(),
             "prototype_sources": prototypes.source_counts(),
@@ -285,6 +287,9 @@ class KBSnapshot(Lookups):
 
     encoder: fingerprint of the encoder that made the vectors; empty if unknown.
     ontology: provenance of the entities: `info.provenance` of the ontology store's manifest.
+    made_with: settings of the `PrototypeSource` that filled it; empty if nothing recorded them.
+    inactive: entities that earlier releases of the ontology had, and what people added to them:
+        gold mentions and names. Never searched; a later release may have the entity again.
     make_index: makes the requested kind of index. make_saved: makes the kind that was loaded, used
         if none was requested.
     index_device: device of either; None: their own setting.
@@ -307,6 +312,8 @@ class KBSnapshot(Lookups):
     tuning: dict[str, Any] | None = None
     source: Source | None = None
     saved: Source | None = None
+    made_with: dict[str, Any] = field(default_factory=dict)
+    inactive: "KBSnapshot | None" = None
 
     @property
     def current(self) -> "KBSnapshot":
@@ -352,6 +359,17 @@ class KBSnapshot(Lookups):
             return vectors
         norms = np.linalg.norm(vectors.astype(np.float32), axis=1, keepdims=True)
         return vectors / np.where(norms > 0, norms, 1)
+
+
+def _inactive_counts(inactive: KBSnapshot | None) -> dict[str, int] | None:
+    if inactive is None:
+        return None
+    gold = inactive.prototypes.kind_counts().get("gold", 0)
+    return {
+        "entities": len(inactive.entities),
+        "prototypes": len(inactive.prototypes),
+        "gold": gold,
+    }
 
 
 def device_of(index: VectorIndex) -> str:

@@ -22,8 +22,8 @@ from .prototype_table import FILE as PROTOTYPES
 from .prototype_table import LEXICAL_DIR, REFERENCES_FILE, VECTORS_FILE, PrototypeTable, References
 from .snapshot import KBSnapshot
 
-FORMAT_VERSION = 7
-INDEX_DIR = "index"
+FORMAT_VERSION = 8
+INDEX_DIR, INACTIVE_DIR = "index", "inactive"
 
 
 class IndexSchema(ManifestSchema):
@@ -36,12 +36,20 @@ class ReferencesSchema(ManifestSchema):
     weight: Annotated[float, Field(ge=0)]
 
 
+class InactiveSchema(ManifestSchema):
+    entities: Count
+    prototypes: Count
+    gold: Count
+
+
 class KBSchema(ManifestSchema):
     """ManifestSchema of `Lookups.description`."""
 
     entities: Count
     details: bool
     ontology: list[dict[str, Any]]
+    made_with: dict[str, Any]
+    inactive: InactiveSchema | None
     prototypes: Count
     dimensions: Annotated[int, Field(ge=0, le=2**24)]
     dtype: Literal["float32", "float16"]
@@ -61,6 +69,8 @@ class KBSchema(ManifestSchema):
             yield REFERENCES_FILE
         if self.lexical:
             yield f"{LEXICAL_DIR}/"
+        if self.inactive is not None:
+            yield from (f"{INACTIVE_DIR}/{name}" for name in (ENTITIES, PROTOTYPES, VECTORS_FILE))
         if self.index_saved:
             # The index knows its own files.
             yield f"{INDEX_DIR}/"
@@ -84,7 +94,7 @@ def write_snapshot(snapshot: KBSnapshot, path: Path, excluded: Iterable[str]) ->
     written = snapshot
     if "prototypes" in excluded:
         empty = PrototypeTable.empty(snapshot.width, snapshot.prototypes.dtype)
-        written = replace(snapshot, prototypes=empty)
+        written = replace(snapshot, prototypes=empty, inactive=None)
     index = snapshot.index if is_whole and snapshot.is_indexed else None
     with new_directory(path, KIND, FORMAT_VERSION) as directory:
         written.entities.to_disk(directory.path)
@@ -96,6 +106,10 @@ def write_snapshot(snapshot: KBSnapshot, path: Path, excluded: Iterable[str]) ->
         if index is not None:
             (directory.path / INDEX_DIR).mkdir()
             index.to_disk(directory.path / INDEX_DIR)
+        if written.inactive is not None:
+            (directory.path / INACTIVE_DIR).mkdir()
+            written.inactive.entities.to_disk(directory.path / INACTIVE_DIR)
+            written.inactive.prototypes.to_disk(directory.path / INACTIVE_DIR)
     if not is_whole:
         return snapshot
     source = Source.of(path)
@@ -130,9 +144,13 @@ def read_snapshot(
     policy = manifest["normalized"], manifest["encoder"], manifest["ontology"]
     # A knowledge base saved before its first vectors has no width.
     empty = PrototypeTable.empty(dimensions or width, dtype)
-    read = KBSnapshot(entities, empty, *policy, make, index_device=device)
+    read = KBSnapshot(
+        entities, empty, *policy, make, index_device=device, made_with=manifest["made_with"]
+    )
     if "prototypes" in excluded:
         return read
+    if manifest["inactive"] is not None:
+        read = replace(read, inactive=_read_inactive(path, manifest, verify=verify))
     described, references = manifest["references"], None
     if described:
         vectors = read_array(
@@ -161,6 +179,20 @@ def read_snapshot(
     return replace(
         read, make_saved=make_saved, index=index, is_indexed=True, tuning=tuning, source=source
     )
+
+
+def _read_inactive(path: Path, manifest: dict[str, Any], *, verify: bool) -> KBSnapshot:
+    folder, counts = path / INACTIVE_DIR, manifest["inactive"]
+    entities = EntityTable.from_disk(folder, counts["entities"], details=False, verify=verify)
+    prototypes = PrototypeTable.from_disk(
+        folder,
+        counts["prototypes"],
+        manifest["dimensions"],
+        manifest["dtype"],
+        len(entities),
+        verify=verify,
+    )
+    return KBSnapshot(entities, prototypes, manifest["normalized"])
 
 
 def _read_index(path: Path, saved: dict[str, Any], wanted: KBSnapshot) -> VectorIndex | None:

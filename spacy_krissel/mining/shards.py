@@ -1,7 +1,7 @@
 """Mined mentions on disk: Arrow shards, grouped by entity, and a manifest."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,6 +47,28 @@ class MinedMention(NamedTuple):
     @property
     def view(self) -> View:
         return View(self.left, self.mention, self.right)
+
+
+class MentionList(Sequence[MinedMention]):
+    """Mentions in memory, grouped by entity as those of `MentionShards`."""
+
+    def __init__(self, mentions: Iterable[MinedMention]) -> None:
+        self.manifest: dict[str, Any] = {}
+        self._mentions = sorted(mentions, key=lambda mention: mention.entity)
+
+    def __len__(self) -> int:
+        return len(self._mentions)
+
+    def __getitem__(self, i):  # type: ignore[no-untyped-def, override]
+        return self._mentions[i]
+
+    def by_entity(self) -> dict[str, range]:
+        """Return the positions of each entity's mentions."""
+        found: dict[str, range] = {}
+        for position, mention in enumerate(self._mentions):
+            known = found.get(mention.entity, range(position, position))
+            found[mention.entity] = range(known.start, position + 1)
+        return found
 
 
 class Shard(ManifestSchema):

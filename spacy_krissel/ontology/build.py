@@ -51,6 +51,18 @@ class Plan(NamedTuple):
     progress: bool
 
 
+# Entries of a store's `info` that state how its sources were read, and those that only name or
+# count other sources: an update repeats the former.
+REPEATED = (
+    "options",
+    "below",
+    "not_below",
+    "trees",
+    "species_words",
+    "prefix",
+    "tree_types",
+)
+NOT_REPEATED = ("merged", "translations", "enriched_from", "disambiguated")
 # A stage filters, changes or merges entities.
 Stage = Callable[[Iterable[Entity], Plan], Iterable[Entity]]
 # Temporary stores of files and vocabularies that are in use.
@@ -175,10 +187,19 @@ def build_ontology(
             if not stated or any(stated.values()):
                 info.update({name: value for name, value in stated.items() if value})
                 entities = stage(entities, plan)
+        _add_settings(info)
         # Only files that are read need a progress bar.
         return write_store(
             entities, output, info=info, progress=progress and isinstance(entities, Sized)
         )
+
+
+def _add_settings(info: dict[str, Any]) -> None:
+    """Add the settings of this build to the provenance of each source (`REPEATED`)."""
+    own = {name: info[name] for name in REPEATED if name in info}
+    own |= {name: True for name in NOT_REPEATED if name in info}
+    for each in info["provenance"] if own else ():
+        each["settings"] = {**each.get("settings", {}), **own}
 
 
 def open_ontology(ontology: PathLike, *, progress: bool = False) -> OntologyStore:

@@ -95,6 +95,10 @@ class OntologyStore:
         """Return the primary ids in row order."""
         return self.each("id")
 
+    def primary_ids(self) -> pa.StringArray:
+        """Return the primary ids in row order, as one array."""
+        return self._table.ids()
+
     def each(self, field: str) -> Iterator[Any]:
         """Yield a field of every entity (`Entity`) in row order, as a text or a list of texts."""
         return self._table.each(field)
@@ -110,21 +114,38 @@ class OntologyStore:
     def rows_of(self, id: str) -> Iterator[int]:
         """Yield the rows of all entities with this id, in the order of `row`."""
         for spelling in spellings(id):
-            entries = find_hash(self._ids["hash"], spelling)
-            found = [
-                (int(self._ids["position"][entry]), int(self._ids["row"][entry]))
-                for entry in entries
-            ]
-            for position, row in sorted(found, key=lambda entry: (entry[0] > 0, entry[1])):
-                if self._table.id_at(row, position) == spelling:
-                    yield row
+            for _, row in self._entries_of_id(spelling):
+                yield row
+
+    def owners(self, id: str) -> list[str]:
+        """Return the primary ids of the entities that an id leads to: the one with this primary id,
+        else all with this alternative id, sorted. Any spelling of its prefix is accepted.
+        """
+        for spelling in spellings(id):
+            entries = self._entries_of_id(spelling)
+            primary = [row for position, row in entries if not position]
+            if rows := primary or [row for _, row in entries]:
+                return sorted({self._table.id_at(row) for row in rows})
+        return []
+
+    def _entries_of_id(self, spelling: str) -> list[tuple[int, int]]:
+        """Return position and row of each entity with exactly this id, primary ones first."""
+        entries = find_hash(self._ids["hash"], spelling)
+        found = [
+            (int(self._ids["position"][entry]), int(self._ids["row"][entry])) for entry in entries
+        ]
+        return [
+            (position, row)
+            for position, row in sorted(found, key=lambda entry: (entry[0] > 0, entry[1]))
+            if self._table.id_at(row, position) == spelling
+        ]
 
     def rows(self, ids: pa.StringArray) -> np.ndarray:
         """Return the rows of many entities by primary or alternative id, (n,). Raises KrisselError
         K106 for an unknown id.
         """
         rows = (
-            pc.index_in(ids, value_set=self._table.ids())
+            pc.index_in(ids, value_set=self.primary_ids())
             .fill_null(-1)
             .to_numpy(zero_copy_only=False)
             .astype(np.int64)

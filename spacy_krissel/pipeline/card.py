@@ -285,6 +285,9 @@ def _section(nlp: Language, name: str, pipe: KBPipe, facts: dict[str, Any]) -> I
     added = ", ".join(
         f"{count:,} of {markdown_text(source)}" for source, count in named.items() if count > 0
     )
+    if described["inactive"] is not None:
+        gone = "{gold:,} of {entities:,} entities of earlier releases, inactive"
+        added = ", ".join(filter(None, [added, gone.format(**described["inactive"])]))
     yield f"- **Gold prototypes**, of annotated mentions: {added or 'none'}\n"
 
 

@@ -15,6 +15,7 @@ from spacy.vocab import Vocab
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..kb.candidate_columns import CandidateTable
+from ..kb.prototype_kb import PrototypeKB
 from ..kb.ties import TIE
 from ..layers.ranked import RankedMention, Reranker, list_lengths, with_nil
 from ..mentions.annotations import NIL, SpanLink, spans_of, write_links
@@ -310,7 +311,7 @@ class KrisselReranker(KrisselPipe):
         if nlp is not None:
             self.learn_from(nlp)
         linker = self._training_linker()
-        self._table = CandidateTable.of(ontology(), linker.kb)
+        self.describe_candidates(ontology(), linker.kb)
         if self.cfg.use_abbreviations is None:
             self.cfg.use_abbreviations = linker.cfg.use_abbreviations
         examples = list(islice(get_examples(), FIT_EXAMPLES))
@@ -333,6 +334,11 @@ class KrisselReranker(KrisselPipe):
                 examples[:INIT_EXAMPLES], key, self._training_candidates()
             )
         self.model.initialize(X=mentions)
+
+    def describe_candidates(self, ontology: OntologyStore, kb: PrototypeKB) -> None:
+        """Describe candidates by these entities from now on, those of the linker's knowledge
+        base."""
+        self._table = CandidateTable.of(ontology, kb)
 
     def _learn(self, objective: RerankObjective, examples: list[Example]) -> float:
         """Train on the linker's candidates for the linked mentions of the examples' references.

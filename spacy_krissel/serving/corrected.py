@@ -376,8 +376,10 @@ class CorrectedLinker:
         wanted = [*dict.fromkeys(id_ for each in new.values() for id_ in each.right)]
         entities = self._base.entities
         rows = dict(zip(wanted, entities.rows(wanted).tolist(), strict=True))
-        # Resolve alternative ids and spellings.
-        resolved = {id_: entities.resolve(id_) if row < 0 else row for id_, row in rows.items()}
+        # Resolve replaced ids and spellings.
+        resolved = {
+            id_: entities.resolve_replaced(id_) if row < 0 else row for id_, row in rows.items()
+        }
         unknown = [id_ for each in new.values() for id_ in each.right if resolved[id_] is None][:1]
         mentions = []
         n_unknown = 0

@@ -184,12 +184,13 @@ def _resolved(path: str | Path) -> Path:
 
 
 def _gold(manifest: Path) -> dict[str, int]:
-    """Count the gold prototypes of a knowledge base with this manifest under "", and the prototypes
-    of each source.
+    """Count the gold prototypes of a knowledge base with this manifest, inactive ones included,
+    under "", and the prototypes of each source.
     """
     try:
         found = json.loads(manifest.read_text(encoding="utf8"))
-        n_gold = int(found["prototype_kinds"].get("gold", 0))
+        inactive = found.get("inactive") or {}
+        n_gold = int(found["prototype_kinds"].get("gold", 0)) + int(inactive.get("gold", 0))
         return {"": n_gold, **dict.fromkeys(found["prototype_sources"], n_gold)} if n_gold else {}
     except PermissionError:
         raise

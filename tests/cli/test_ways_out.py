@@ -62,6 +62,8 @@ OUTPUTS = [
     Written(("train", "{config}", "-o", "{out}")),
     Written(("tune", "{in}", "-o", "{out}")),
     Written(("tune", "{in}", "-o", "{ok}", "--metrics", "{out}"), ".json"),
+    Written(("update", "{in}", "{in}", "-o", "{out}")),
+    Written(("update", "{in}", "{in}", "-o", "{ok}", "--report", "{out}"), ".tsv"),
     Written(("zero-shot", "{in}", "-o", "{out}")),
 ]
 # Nothing but what it prints; `vocabularies` writes into its cache alone

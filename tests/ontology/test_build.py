@@ -171,7 +171,11 @@ def test_one_branch_of_a_hierarchy_can_be_chosen(tmp_path):
     # As the command does it: the tree numbers come from the table that enriches.
     store = build_ontology(terms, tmp_path / "store", enrich_from=[trees], trees=["D"])
     assert list(store.ids) == ["D1", "D3"] and store.manifest["info"]["trees"] == ["D"]
-    assert list(build_ontology(store.path, tmp_path / "one", trees=["D04", "E"]).ids) == ["D3"]
+    again = build_ontology(store.path, tmp_path / "one", trees=["D04", "E"])
+    assert list(again.ids) == ["D3"]
+    # How it was read stays with the source, through other stores.
+    (stated,) = build_ontology(again.path, tmp_path / "two").manifest["info"]["provenance"]
+    assert stated["settings"] == {"trees": ["D04", "E"], "enriched_from": True}
     assert len(build_ontology(terms, tmp_path / "all", enrich_from=[trees])) == 4
 
 

@@ -340,7 +340,9 @@ def test_disambiguation_changes_only_homonyms(names_of, tmp_path):
         "src",
         ("A1",),
     )
-    assert store.manifest["info"]["provenance"] == [{"source": "in.obo"}]
+    assert store.manifest["info"]["provenance"] == [
+        {"source": "in.obo", "settings": {"disambiguated": True}}
+    ]
     # Disambiguated names stay as they are.
     assert list(build_ontology(store.path, tmp_path / "again", disambiguate="shortest")) == list(
         store

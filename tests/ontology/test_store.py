@@ -115,6 +115,11 @@ def test_alternative_ids_resolve_to_the_primary_one(store):
     assert "126200" in store and "nowhere" not in store and 7 not in store
     assert store.resolve("nowhere") is None and store.row("nowhere") is None
     assert store.manifest["ambiguous_alternative_ids"] == 2
+    # What a replaced id leads to: all that claim it, but for one that bears it.
+    assert store.owners("126200") == ["D008946", "D009103"]
+    assert store.owners("X1") == ["X1"] and store.owners("MSH:D009103") == ["D009103"]
+    assert store.owners("nowhere") == []
+    assert store.primary_ids().to_pylist() == list(store.ids)
 
 
 def test_rows_of_many_ids_equal_single_lookups(store):

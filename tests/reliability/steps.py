@@ -12,6 +12,7 @@ from lab.data.text_split import text_split
 
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.commands.tune_pipeline import tune_index
+from spacy_krissel.commands.update_linker import update
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.errors import KrisselError
@@ -142,6 +143,12 @@ def build_steps(
     def linker(path):
         prototypes(trained, path, store.path, shards, progress=False)
 
+    def updated(path):
+        if not (work / "earlier").exists():
+            prototypes(trained, work / "earlier", store.path, shards, progress=False)
+        # In place of the earlier pipeline, where there is one.
+        update(path if path.exists() else work / "earlier", files / "ontology.jsonl", path)
+
     return {
         "ontology": Step(lambda path: build_ontology(files / "ontology.jsonl", path), store_of),
         "mine": Step(
@@ -151,6 +158,7 @@ def build_steps(
         "split": Step(split, split_of),
         "prototypes": Step(linker, links_of),
         "tune": Step(tuned, links_of),
+        "update": Step(updated, links_of),
     }
 
 
@@ -412,6 +420,11 @@ def commands(given: Inputs) -> dict[str, Command]:  # noqa: C901
             "out.jsonl",
             lambda path, v: cli("psytar-names", given.workbooks[v], "-o", path),
             {"": file_of},
+        ),
+        "update": Command(
+            "out",
+            lambda path, v: cli("update", linker, both["ontology.jsonl"][v], "-o", path),
+            {"": links_of},
         ),
         "prototypes": Command(
             "out",

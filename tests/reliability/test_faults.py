@@ -30,8 +30,8 @@ HEADER = (
 NAMES = (
     "ontology", "mine", "convert", "text-labels", "text-split", "zero-shot", "out-of-kb",
     "psytar-names", "prototypes",
-    "prototypes-gold", "kb", "tune", "calibrate", "train", "link-jsonl", "link-spacy", "evaluate",
-    "evaluate-spans",
+    "prototypes-gold", "kb", "update", "tune", "calibrate", "train", "link-jsonl", "link-spacy",
+    "evaluate", "evaluate-spans",
     "few-shot", "extract", "projection", "encoder", "linker.to_disk", "reranker.to_disk",
     "extractor.to_disk",
 )  # fmt: skip
