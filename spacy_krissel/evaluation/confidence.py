@@ -197,7 +197,8 @@ def fit_confidence(
     coefficients = map(float, (TRUST, *of_candidate, *of_known, share))
     names = (each.name for each in fields(Confidence))
     confidence = Confidence(**dict(zip(names, coefficients, strict=True)))
-    by_label: dict[str, float] = {}
+    # Those of an earlier fit stay, since they depend on texts.
+    by_label = linker.cfg.nil_share_by_label
     if texts is not None:
         odds, labels = _odds_in_texts(nlp, linker, confidence, texts, progress)
         by_label = {
