@@ -23,6 +23,9 @@ class SearchResult:
         vectors alone.
     confidence, by_name: the confidence of each (q, k), and that by its name alone (`Confidence`);
         None if not computed.
+    verdicts: the row of the verdict that decided the link of each (q,), -1 for none; None if there
+        are none. The first entity is then that of a correction; without one, the mention has no
+        entity.
     extra_prototypes: rows of the entity's next nearest prototypes (q, k, m), -1 where none was
         found; None if not requested. With them, entities that tie at the top have neither these nor
         a prototype, since what distinguishes them may be any.
@@ -35,6 +38,7 @@ class SearchResult:
     parts: dict[str, Scores] = field(default_factory=dict)
     confidence: np.ndarray | None = None
     by_name: np.ndarray | None = None
+    verdicts: Rows | None = None
     extra_prototypes: Rows | None = None
 
     @classmethod

@@ -18,6 +18,7 @@ from .entity_columns import EntityTable, StringColumn
 from .prototype_table import Prototype, PrototypeTable
 from .ranking import search_entities
 from .search_result import SearchResult
+from .verdicts import VerdictTable
 
 METRIC = "inner product"
 
@@ -141,6 +142,11 @@ class Lookups:
     def has_gold(self) -> bool:
         """True if gold mentions are among the prototypes."""
         return len(self.current.prototypes.gold_entities) > 0
+
+    @property
+    def verdicts(self) -> VerdictTable:
+        """Corrections and rejections of links."""
+        return self.current.verdict_table
 
     def prototypes_at(self, rows: Any) -> list[Prototype]:
         """Return the prototypes at `rows`, an array of any shape, flattened.
@@ -268,6 +274,8 @@ class Lookups:
             "tuning": now.tuning,
             "references": references,
             "lexical": prototypes.saves_lexical_index,
+            "verdicts": len(now.verdicts),
+            "verdict_sources": now.verdicts.source_counts(),
         }
 
     def is_saved(self, path: str | Path) -> bool:
@@ -290,6 +298,7 @@ class KBSnapshot(Lookups):
     index_device: device of either; None: their own setting.
     index: of all prototypes if `is_indexed`, else of the first ones; None: to be built.
     tuning: measurements of the index.
+    verdict_table: corrections and rejections.
     source: the folder with the same contents. saved: the folder with the same contents except for
         the index.
     """
@@ -307,6 +316,7 @@ class KBSnapshot(Lookups):
     tuning: dict[str, Any] | None = None
     source: Source | None = None
     saved: Source | None = None
+    verdict_table: VerdictTable = field(default_factory=lambda: VerdictTable.empty(0, "float32"))
 
     @property
     def current(self) -> "KBSnapshot":

@@ -21,8 +21,11 @@ from .entity_columns import FILE as ENTITIES
 from .prototype_table import FILE as PROTOTYPES
 from .prototype_table import LEXICAL_DIR, REFERENCES_FILE, VECTORS_FILE, PrototypeTable, References
 from .snapshot import KBSnapshot
+from .verdicts import FILE as VERDICTS
+from .verdicts import VECTORS_FILE as VERDICT_VECTORS
+from .verdicts import VerdictTable
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 INDEX_DIR = "index"
 
 
@@ -52,6 +55,7 @@ class KBSchema(ManifestSchema):
     tuning: dict[str, Any] | None
     references: ReferencesSchema | None
     lexical: bool
+    verdicts: Count
 
     def required_files(self) -> Iterator[str]:
         yield from (ENTITIES, PROTOTYPES, VECTORS_FILE)
@@ -61,6 +65,8 @@ class KBSchema(ManifestSchema):
             yield REFERENCES_FILE
         if self.lexical:
             yield f"{LEXICAL_DIR}/"
+        if self.verdicts:
+            yield from (VERDICTS, VERDICT_VECTORS)
         if self.index_saved:
             # The index knows its own files.
             yield f"{INDEX_DIR}/"
@@ -84,11 +90,15 @@ def write_snapshot(snapshot: KBSnapshot, path: Path, excluded: Iterable[str]) ->
     written = snapshot
     if "prototypes" in excluded:
         empty = PrototypeTable.empty(snapshot.width, snapshot.prototypes.dtype)
-        written = replace(snapshot, prototypes=empty)
+        written = replace(
+            snapshot, prototypes=empty, verdict_table=VerdictTable.empty(0, empty.dtype)
+        )
     index = snapshot.index if is_whole and snapshot.is_indexed else None
     with new_directory(path, KIND, FORMAT_VERSION) as directory:
         written.entities.to_disk(directory.path)
         written.prototypes.to_disk(directory.path)
+        if len(written.verdicts):
+            written.verdicts.to_disk(directory.path)
         directory.info.update(written.description())
         directory.info.update(
             index_saved=index is not None, tuning=None if index is None else written.tuning
@@ -150,6 +160,11 @@ def read_snapshot(
         verify=verify,
     )
     read = replace(read, prototypes=prototypes if dimensions else empty, saved=source)
+    if n_verdicts := manifest["verdicts"]:
+        verdicts = VerdictTable.from_disk(
+            path, n_verdicts, dimensions, dtype, len(entities), verify=verify
+        )
+        read = replace(read, verdict_table=verdicts)
     index = None
     if manifest["index_saved"] and "index" not in excluded:
         index = _read_index(path / INDEX_DIR, manifest["index"], read)
