@@ -28,7 +28,6 @@ from spacy_krissel.mentions.annotations import NIL
 from spacy_krissel.mentions.gold_mentions import split_gold
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
-NS = int(os.environ.get("NS", 9))
 RESULT = Path(__file__).parent / "results" / "corrections.json"
 # What may not change the link of a corrected mention.
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -615,6 +615,9 @@ def _restore(
     return kb.from_disk(source.path)
 
 
+# As functions, next to `add_gold`.
+add_corrections, add_rejections = PrototypeKB.add_corrections, PrototypeKB.add_rejections
+
 # Registered as `spacy-krissel.EmptyKB.v1`: makes a `PrototypeKB` from a vocabulary and a vector
 # width.
 empty_kb = factory_for(PrototypeKB, "vocab", "entity_vector_length")

@@ -282,10 +282,18 @@ def _section(nlp: Language, name: str, pipe: KBPipe, facts: dict[str, Any]) -> I
     if isinstance(pipe, KrisselLinker):
         yield f"- **NIL**: {_nil(name, pipe.cfg, facts)}"
     named = {**gold, "an unnamed source": kinds.get("gold", 0) - sum(gold.values())}
-    added = ", ".join(
-        f"{count:,} of {markdown_text(source)}" for source, count in named.items() if count > 0
+    yield f"- **Gold prototypes**, of annotated mentions: {_by_source(named)}"
+    said = described["verdict_sources"]
+    yield f"- **Verdicts**, corrections and rejections of links: {_by_source(said)}\n"
+
+
+def _by_source(counts: dict[str, int]) -> str:
+    parts = (
+        f"{count:,} of {markdown_text(source or 'an unnamed source')}"
+        for source, count in counts.items()
+        if count > 0
     )
-    yield f"- **Gold prototypes**, of annotated mentions: {added or 'none'}\n"
+    return ", ".join(parts) or "none"
 
 
 def _nil(name: str, cfg: Any, facts: dict[str, Any]) -> str:
