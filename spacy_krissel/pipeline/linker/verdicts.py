@@ -16,6 +16,7 @@ from ...kb.verdicts import VerdictTable
 from ...lexical.groups import pair_keys
 from ...mentions.gold_mentions import document_id, text_hash
 from ...mentions.own_sentence import mention_key
+from ...views import doc_text
 from ..settings import LinkerSettings
 from .query import Query
 from .terms.term import Pairs, Term
@@ -55,16 +56,22 @@ def _with_evidence(query: Query, result: SearchResult) -> SearchResult:
 
     A verdict counts by the cosine of the contexts, several by the logarithm of their sum. For an
     entity with the mention as a name, a correction adds little: context decides between homonyms.
-    For another one it is a new name, and the entity gains what it lacks to come first. The species
-    of entities counts in full.
+    For another one it is a new name, and the entity gains what it lacks to come first. Between
+    entities of several species nothing is known of homonyms, and a new name counts for an entity of
+    the document's most likely species.
     """
     net = _net(query, result)
     if not net.any():
         return result
+    species = result.parts.get("species")
+    is_named, is_shared = _named(query, result, net != 0)
+    if species is not None:
+        # Which of a gene's homonyms it is, its document says, not another one.
+        net[is_named & is_shared[:, None]] = 0
+        net[(net > 0) & ~is_named & (species < species.max(axis=1, keepdims=True))] = 0
     strength = np.sign(net) * np.log2(1 + np.abs(net))
     is_right = strength > 0
-    is_new = is_right & ~_named(query, result, is_right)
-    species = result.parts.get("species")
+    is_new = is_right & ~is_named
     scores = result.scores if species is None else result.scores - species
     best = np.where(is_new, -np.inf, scores).max(axis=1, keepdims=True)
     lacks = np.where(is_new & np.isfinite(best), best - np.where(is_new, scores, 0), 0)
@@ -159,8 +166,9 @@ def _cosines(query: Query, table: VerdictTable, mentions: np.ndarray, rows: np.n
     return np.clip(products / np.where(norms > 0, norms, 1), 0, 1)
 
 
-def _named(query: Query, result: SearchResult, asked: np.ndarray) -> np.ndarray:
-    """Return which of the `asked` candidates (q, k) have the mention as a name."""
+def _named(query: Query, result: SearchResult, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which of the `asked` candidates (q, k) have the mention as a name, and which of these
+    mentions are a name of several entities (q,)."""
     mentions, columns = np.nonzero(asked)
     different = np.unique(mentions)
     entities, owner = query.kb.prototypes.lexical_index.entities_named(
@@ -172,7 +180,9 @@ def _named(query: Query, result: SearchResult, asked: np.ndarray) -> np.ndarray:
     )
     found = np.zeros(asked.shape, dtype=bool)
     found[mentions, columns] = np.isin(known[len(entities) :], known[: len(entities)])
-    return found
+    n_named = np.zeros(len(asked), dtype=np.int64)
+    n_named[different] = np.bincount(owner, minlength=len(different))
+    return found, n_named > 1
 
 
 def _confidence(confidence: np.ndarray, strength: np.ndarray, is_new: np.ndarray) -> np.ndarray:
@@ -253,7 +263,7 @@ class _Documents:
         number, span = int(self._query.doc_of[mention]), self._query.spans[mention]
         text = self._texts.get(number)
         if text is None:
-            text = self._texts[number] = span.doc.text
+            text = self._texts[number] = doc_text(span.doc)
         return mention_key(text, span.start_char, span.end_char)
 
     def nearness(self, mention: int, said: dict[str, Any]) -> int:
