@@ -1,5 +1,5 @@
-"""What people say of links: it holds in its sentence with all settings, counts for like mentions,
-changes no other link, and is undone exactly."""
+"""Verdicts on links: they hold in their sentences with all settings, count for like mentions,
+change no other link, and are undone exactly."""
 
 import threading
 from functools import partial
