@@ -175,6 +175,26 @@ def test_own_terms_and_approximate_indexes_do_not_change_what_was_said(nlp):
     assert link(nlp, AGAIN).kb_id_ == "D4"
 
 
+def test_reranker_leaves_what_was_said(make_reranker):
+    text = "Sneezing, a running nose and a cold, caught at school."
+    nlp = make_reranker(weight=1000.0, nil_score=1e6)
+    ruler = nlp.add_pipe("entity_ruler", first=True)
+    ruler.add_patterns([{"label": "Disease", "pattern": "cold"}])
+    kb = find_linker(nlp).kb
+    rejected = {each["id"] for each in link(nlp, text)._.krissel_candidates[:2]}
+    for kb_id in rejected:
+        kb.add_rejections(said(nlp, text, kb_id), source="rejected")
+    assert link(nlp, text).kb_id_ not in rejected
+    for right in (*rejected, kb.entity_ids[0]):
+        kb.add_corrections(said(nlp, text, right))
+        ent = link(nlp, text)
+        assert ent.kb_id_ == right
+        assert ent._.krissel_candidates[0]["kind"] == "verdict"
+        assert not ent._.krissel_reranked_by
+    kb.add_rejections(said(nlp, text, "NIL"))
+    assert link(nlp, text).kb_id_ == "NIL"
+
+
 def test_last_verdict_counts_and_each_is_undone(nlp):
     kb = find_linker(nlp).kb
     steps = [
