@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .evaluation.calibrate import calibrate
     from .evaluation.confidence import fit_confidence
     from .evaluation.evaluate import evaluate
-    from .kb.prototype_kb import PrototypeKB
+    from .kb.prototype_kb import PrototypeKB, add_corrections, add_rejections
     from .mining.mine import mine
     from .ontology.build import build_ontology
     from .ontology.entity import Entity
@@ -40,7 +40,9 @@ __all__ = [
     "PrototypeSource",
     "Term",
     "View",
+    "add_corrections",
     "add_gold",
+    "add_rejections",
     "build",
     "build_ontology",
     "build_prototypes",
@@ -62,7 +64,9 @@ _MODULES = {
     "PrototypeSource": "building.sources",
     "Term": "pipeline.linker.terms.term",
     "View": "views",
+    "add_corrections": "kb.prototype_kb",
     "add_gold": "building.gold_prototypes",
+    "add_rejections": "kb.prototype_kb",
     "build": "commands.build_linker",
     "build_ontology": "ontology.build",
     "build_prototypes": "commands.build_prototypes",

@@ -579,6 +579,10 @@ class Errors:
         "[K534] No entity of the knowledge base has the id or name {found!r}. Expected an id in "
         "any usual spelling, or a name. Similar names: {similar}."
     )
+    K535 = (
+        "[K535] Verdict {first} cannot be kept: {problem}. Expected a mention, and ids of the "
+        "entities that it is (`right`) or is not (`rejected`), or `no_entity`."
+    )
     K560 = (
         "[K560] The re-ranker's table of candidates was sent to this process as the folder "
         "'{path}', but that folder {problem} since. Leave the folder alone while processes use it, "

@@ -15,7 +15,8 @@ from ..index.protocol import Rows
 from ..kb.entity_columns import EntityTable
 from ..kb.prototype_kb import Encode, PrototypeKB
 from ..kb.prototype_table import MINED_KINDS, NO_ORIGIN, Prototype
-from ..kb.snapshot import KBSnapshot
+from ..kb.snapshot import KBSnapshot, verdicts_of
+from ..kb.verdicts import Verdict
 from ..mining.shards import MentionList, MinedMention
 from ..ontology.entity import Entity
 from ..ontology.store import OntologyStore
@@ -30,8 +31,8 @@ REUSED_KINDS = ("name", *MINED_KINDS)
 class Change(NamedTuple):
     """One difference between two releases.
 
-    what: "entity", "name", "correction" (a gold mention), "own name" (one that people added) or
-        "link".
+    what: "entity", "name", "correction" (a gold mention, too), "rejection", "own name" (one that
+        people added) or "link".
     change: the kind of change. before, after: id and name of an entity; "" for none.
     doc, start, end, view: a mention.
     """
@@ -195,24 +196,80 @@ class Release:
                 if key not in changes:
                     before = prototype.entity, snapshot[prototype.entity].name
                     changes[key] = self._change(prototype, before, was_inactive)
-        kb.set_inactive(self.entities(), *inactive.columns())
+        kept, gone = self._said(changes)
+        kb.set_inactive(self.entities(), *inactive.columns(), *gone)
+        kb.add_verdicts(*kept)
         prototypes, vectors, weights = active.columns()
         if prototypes:
             kb.add_prototypes(prototypes, vectors, weight=weights.tolist())
         return [*changes.values()]
 
+    def _said(self, changes: dict[tuple[str, object], Change]) -> tuple[Any, Any]:
+        """Return the verdicts on entities that are followed, and those on others, each with their
+        vectors. Adds what changes for each mention and entity to `changes`.
+
+        A verdict that names both is divided: each part says what it said of its entities.
+        """
+        parts: tuple[list[Verdict], list[Verdict]] = ([], [])
+        vectors: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+        for snapshot, was_inactive in ((self.old, False), (self.old.inactive, True)):
+            if snapshot is None:
+                continue
+            table = snapshot.verdicts
+            for row, verdict in zip(table.active_rows, verdicts_of(snapshot), strict=True):
+                for is_gone, part in enumerate(self._divided(verdict)):
+                    if part is not None:
+                        parts[is_gone].append(part)
+                        vectors[is_gone].append(table.vectors[row])
+                view, origin = verdict.view, verdict.origin
+                for id_ in verdict.ids:
+                    change = self._change_of(id_, was_inactive)
+                    before, after = (id_, snapshot[id_].name), _after(self.targets[id_], self.names)
+                    what = "correction" if id_ in verdict.right else "rejection"
+                    said = Change(
+                        what, change, before, after, origin.doc, origin.start, origin.end, view
+                    )
+                    changes.setdefault((id_, (what, origin, view)), said)
+        kept, gone = (
+            (own, np.stack(each) if each else np.zeros((0, self.old.width)))
+            for own, each in zip(parts, vectors, strict=True)
+        )
+        return kept, gone
+
+    def _divided(self, verdict: Verdict) -> tuple[Verdict | None, Verdict | None]:
+        """Return what a verdict says of entities that are followed, and of others; None for
+        nothing."""
+        right, rejected = (
+            [(id_, self.moved(id_)) for id_ in ids] for ids in (verdict.right, verdict.rejected)
+        )
+        followed = verdict._replace(
+            right=tuple(dict.fromkeys(new for _, new in right if new is not None)),
+            rejected=tuple(dict.fromkeys(new for _, new in rejected if new is not None)),
+        )
+        others = verdict._replace(
+            right=tuple(id_ for id_, new in right if new is None),
+            rejected=tuple(id_ for id_, new in rejected if new is None),
+            no_entity=False,
+        )
+        both = (followed, others)
+        first, second = (None if each.problem() else each for each in both)
+        return first, second
+
     def _change(self, prototype: Prototype, before: tuple[str, str], was_inactive: bool) -> Change:
-        found = self.targets[prototype.entity]
-        after = _after(found, self.names)
-        if len(found) != 1:
-            change = "still inactive" if was_inactive else "inactive"
-        elif was_inactive:
-            change = "active again"
-        else:
-            change = "kept" if found[0] == prototype.entity else "followed"
+        after = _after(self.targets[prototype.entity], self.names)
+        change = self._change_of(prototype.entity, was_inactive)
         what = "correction" if prototype.kind == "gold" else "own name"
         _, doc, start, end, _ = prototype.origin
         return Change(what, change, before, after, doc, start, end, prototype.view)
+
+    def _change_of(self, id: str, was_inactive: bool) -> str:
+        """Return what becomes of what people said of an entity."""
+        found = self.targets[id]
+        if len(found) != 1:
+            return "still inactive" if was_inactive else "inactive"
+        if was_inactive:
+            return "active again"
+        return "kept" if found[0] == id else "followed"
 
     # Mined mentions -------------------------------------------------------------------------------
 

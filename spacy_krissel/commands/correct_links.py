@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from ..building.gold_prototypes import add_gold_prototypes, with_surface_forms
 from ..corpora.link_table import EXPECTED, read_verdicts
 from ..corpora.report import CorpusReport
 from ..errors import Errors, KrisselError
-from ..kb.prototype_table import Origin, Prototype
+from ..kb.doc_verdicts import not_repeated
+from ..kb.prototype_table import Origin
+from ..kb.verdicts import Verdict
 from ..pipeline.pipeline_io import check_pipeline_output, find_linker, load_pipeline, save_pipeline
 from ..pipeline.settings import LINKER
 from ..util.outputs import writes
@@ -22,23 +23,29 @@ def correct(
     *,
     source: str = "",
     replace: bool = False,
+    same_document: bool = False,
     name: str = LINKER,
 ) -> dict[str, int]:
     """Correct a linker by a table of links that you filled in.
 
     pipeline: The pipeline with the linker
     links: Output of "krissel link -o links.tsv", with yes or no in the column verdict, or the id in
-        right_id
+        right_id (NIL: no entity)
     output: Folder to save the corrected pipeline in
     source: Label by which the corrections can be removed; default: the file's name without its
         suffix
-    replace: First remove the earlier corrections of this source
+    replace: First undo the earlier verdicts of this source
+    same_document: The verdicts hold in the documents of the table only, not in each text that has
+        the sentence
     name: Name of the linker in the pipeline
 
-    Mentions of correct links, and of `right_id`, which takes precedence, become gold prototypes
-    (KRISSBERT §3.7). Columns are found by name; tabs, commas or semicolons separate them. RETURNS:
-    the numbers of `rows` filled in, of those `added`, of those `without_entity` (a wrong link, or
-    NIL, adds nothing), and of new `prototypes`.
+    A correct link, or `right_id`, which takes precedence, is a correction: the link of this mention
+    in its sentence from now on, with any settings. A wrong link without a `right_id` is a
+    rejection: the mention is never linked to that entity. Mentions with the same text gain or lose
+    evidence, by how alike the contexts are (`PrototypeKB.add_corrections`). Columns are found by
+    name; tabs, commas or semicolons separate them. RETURNS: the numbers of `rows` filled in; of
+    those that are `corrections`, `rejections`, and say that there is `no_entity`; and of `new`
+    verdicts.
 
     Raises KrisselError K204 if no row can be added, K005, K026 (output), K610, K611 (pipeline), and
     those of `open_lines`. Warns KW201 of rows with unknown ids, or that cannot be read.
@@ -47,12 +54,22 @@ def correct(
     nlp = load_pipeline(pipeline)
     linker = find_linker(nlp, name)
     source = source or links.stem
-    found: list[Prototype] = []
+    found: list[Verdict] = []
     for row in read_verdicts(links, linker.kb, report := CorpusReport()):
-        if row.right is not None:
-            report.count("added" if row.right else "without_entity")
-            origin = Origin(source, row.doc, row.start, row.end)
-            found += [Prototype(id, "gold", row.view, origin) for id in row.right]
+        right = row.right or ()
+        verdict = Verdict(
+            row.view,
+            right,
+            row.rejected,
+            row.no_entity,
+            same_document,
+            Origin(source, row.doc, row.start, row.end),
+        )
+        # A wrong NIL, without the correct id, says nothing.
+        if row.right is not None and not verdict.problem():
+            kind = "corrections" if right else "rejections" if row.rejected else "no_entity"
+            report.count(kind)
+            found.append(verdict)
     report.warn()
     if not found:
         raise KrisselError(
@@ -61,14 +78,14 @@ def correct(
             )
         )
     if replace:
-        linker.kb.remove_prototypes(source=source)
-    prototypes, _ = add_gold_prototypes(linker.kb, with_surface_forms(found))
+        linker.kb.remove_verdicts(source=source)
+    new = linker.kb.add_verdicts(not_repeated(found, linker.kb.verdicts, linker.kb.entity_ids))
     # The knowledge base is no longer the one that the pipeline referred to.
     linker.kb_path = nlp.get_pipe_config(name)["kb_path"] = None
     save_pipeline(nlp, output, name=name)
     return {
-        **{key: report[key] for key in ("rows", "added", "without_entity")},
-        "prototypes": prototypes,
+        **{key: report[key] for key in ("rows", "corrections", "rejections", "no_entity")},
+        "new": len(new),
     }
 
 

@@ -13,7 +13,7 @@ from ..errors import Errors, KrisselError
 from ..index.protocol import Rows, Vectors
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Prototype
-from ..kb.snapshot import Lookups
+from ..kb.snapshot import Lookups, verdicts_of
 from ..layers.hashed_bags import round_tables
 from ..pipeline.card import encoder_facts
 from ..pipeline.linker.component import INIT_VIEWS, KrisselLinker
@@ -118,7 +118,11 @@ def distill(
         vectors = small.encode([each.view for each in prototypes])
         weights = np.array(_weights(large, kb.inactive, rows, prototypes))
         entities = [kb.inactive[id_] for id_ in kb.inactive.entity_ids]
-        encoded.set_inactive(entities, prototypes, vectors, weights)
+        verdicts = [*verdicts_of(kb.inactive)]
+        said = small.encode([each.view for each in verdicts])
+        encoded.set_inactive(entities, prototypes, vectors, weights, verdicts, said)
+    verdicts = [*kb.all_verdicts()]
+    encoded.add_verdicts(verdicts, small.encode([each.view for each in verdicts]))
     if small.cfg.lexical_weight or small.cfg.spelling_weight or encoded.has_gold:
         encoded.keep_lexical_index()
     small.set_kb(encoded)

@@ -76,6 +76,11 @@ SHOWN = {
     ("correction", "active again"): FEW,
     ("correction", "inactive"): MANY,
     ("correction", "still inactive"): MANY,
+    ("rejection", "kept"): 0,
+    ("rejection", "followed"): FEW,
+    ("rejection", "active again"): FEW,
+    ("rejection", "inactive"): MANY,
+    ("rejection", "still inactive"): MANY,
     ("own name", "kept"): 0,
     ("own name", "followed"): FEW,
     ("own name", "active again"): FEW,
@@ -88,11 +93,17 @@ SHOWN = {
     ("link", "NIL now"): FEW,
 }
 # Changes that are counted, but are no rows of the table.
-UNLISTED = (("correction", "kept"), ("own name", "kept"), ("link", "same entity"))
+UNLISTED = (
+    ("correction", "kept"),
+    ("rejection", "kept"),
+    ("own name", "kept"),
+    ("link", "same entity"),
+)
 TITLES = {
     "entity": "Entities",
     "name": "Names of entities that stay",
     "correction": "Corrections",
+    "rejection": "Rejections",
     "own name": "Names that were added by hand",
     "link": "Links",
 }

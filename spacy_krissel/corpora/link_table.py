@@ -33,6 +33,8 @@ class Verdict(NamedTuple):
     linked: the ids of the link; empty for NIL, or without one.
     right: the correct ids, empty for none; None if nothing is filled in, and then the offsets are
         unset.
+    no_entity: the vocabulary has no entity for the mention: NIL in `right_id`, or a confirmed NIL.
+        Without it, and without a correct id, the link was rejected.
     why: the column `why`; None if the table has none.
     """
 
@@ -43,6 +45,12 @@ class Verdict(NamedTuple):
     start: int = 0
     end: int = 0
     view: View = View("", "", "")
+    no_entity: bool = False
+
+    @property
+    def rejected(self) -> tuple[str, ...]:
+        """The ids of a link that is wrong, if it is not known what is correct."""
+        return () if self.right is None or self.right or self.no_entity else self.linked
 
 
 def read_verdicts(path: Path, kb: Resolver, report: CorpusReport) -> Iterator[Verdict]:
@@ -94,11 +102,13 @@ def _verdict(row: dict[str, str], has_why: bool, kb: Resolver, report: CorpusRep
     report.count("rows")
     if not right and verdict.lower() not in VERDICTS:
         raise ValueError(f"the verdict {verdict[:20]!r} is neither yes nor no")
-    ids = split_gold(right, kb) if right else linked if VERDICTS[verdict.lower()] else ()
+    is_right = bool(right) or VERDICTS[verdict.lower()]
+    ids = split_gold(right, kb) if right else linked if is_right else ()
     if unknown := [id for id in ids if kb.resolve(id) is None]:
         raise ValueError(f"the knowledge base has no {unknown[0][:80]!r}")
     if (location := _LOCATION.fullmatch(f"{start} {end} {context}")) is None:
         raise ValueError("no mention in brackets, ⟦ ⟧, in the context, or no offsets")
+    view = View(location[3], location[4], location[5])
     return Verdict(
-        linked, ids, why, doc, int(start), int(end), View(location[3], location[4], location[5])
+        linked, ids, why, doc, int(start), int(end), view, no_entity=is_right and not ids
     )

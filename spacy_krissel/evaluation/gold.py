@@ -140,8 +140,8 @@ def _flat_layers(mentions: list[Span]) -> list[list[Span]]:
 
 @contextmanager
 def without_own_gold(nlp: Language, gold: Sequence[GoldDoc]) -> Iterator[int]:
-    """Disable gold prototypes of the documents in `gold` for the linkers of `nlp` inside this
-    context. Yields their number.
+    """Disable gold prototypes and verdicts of the documents in `gold` for the linkers of `nlp`
+    inside this context. Yields their number.
 
     All prototypes of a document are disabled, since the same name may occur in its next sentence.
     Documents are identified by id and by text, in case an id was lost or changed. Warns KW703 if
@@ -152,7 +152,9 @@ def without_own_gold(nlp: Language, gold: Sequence[GoldDoc]) -> Iterator[int]:
         kbs = (getattr(pipe, "kb", None) for _, pipe in nlp.pipeline)
         used = [kb for kb in kbs if isinstance(kb, PrototypeKB)]
         count = sum(
-            stack.enter_context(kb.without_prototypes(kind="gold", docs=docs)) for kb in used
+            stack.enter_context(kb.without_prototypes(kind="gold", docs=docs))
+            + stack.enter_context(kb.without_verdicts(docs=docs))
+            for kb in used
         )
         if count:
             warnings.warn(

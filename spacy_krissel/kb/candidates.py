@@ -8,9 +8,13 @@ from spacy.kb import Candidate, KnowledgeBase
 from spacy.tokens import Span
 
 from ..lexical.ngrams import canonical_form
+from ..views import View, evidence
 from .prototype_table import KINDS_WITH_DOC
 from .search_result import MATCHES, SearchResult
 from .snapshot import KBSnapshot
+
+# Kind of a candidate that a correction decided, and key of the evidence of others.
+VERDICT = "verdict"
 
 
 def candidate_dicts(
@@ -22,6 +26,9 @@ def candidate_dicts(
     "evidence", its text as one line. If it was seen in a text, also "doc", the id of that text, and
     "source", the label that it was added under, or "". If the score sums several terms, also each
     term by its name. "match" (`MATCHES`) and "confidence" are there if they were computed.
+
+    A candidate that a correction decided has the "kind" "verdict", the correction's "evidence",
+    "doc" and "source", and a "confidence" of 1.
     """
     entities = result.entities[:, :k]
     found = entities >= 0
@@ -48,9 +55,31 @@ def candidate_dicts(
     candidates = [shown[index].copy() for index in indices.tolist()]
     for key, values in known.items():
         for candidate, value in zip(candidates, values[:, :k][found].tolist(), strict=True):
-            candidate[key] = value
+            # Most mentions are like none that anybody judged.
+            if key != VERDICT or value:
+                candidate[key] = value
     ends = np.cumsum(found.sum(axis=1)).tolist()
-    return [candidates[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    lists = [candidates[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    if result.verdicts is not None:
+        _show_verdicts(kb, result, lists)
+    return lists
+
+
+def _show_verdicts(
+    kb: KBSnapshot, result: SearchResult, candidates: Sequence[list[dict[str, Any]]]
+) -> None:
+    """Write the correction that decided a link to its first candidate."""
+    assert result.verdicts is not None, "there are some"
+    decided = np.flatnonzero((result.verdicts >= 0) & (result.entities[:, 0] >= 0))
+    ids, names = kb.entities.display_fields(result.entities[decided, 0])
+    rows = result.verdicts[decided]
+    said = dict(kb.verdicts.said(rows))
+    for query, id_, name, row in zip(decided.tolist(), ids, names, rows.tolist(), strict=True):
+        for first in candidates[query][:1]:
+            view = View(*(said[row][each] for each in ("left", "mention", "right")))
+            shown = {each: said[row][each] for each in ("doc", "source")}
+            first.update(id=id_, name=name, kind=VERDICT, evidence=evidence(view), **shown)
+            first["confidence"] = 1.0
 
 
 def prototype_surface(candidate: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from ..index.protocol import Mask, Rows, Vectors, check_vectors
 from .entity_columns import EntityTable
 from .prototype_table import Prototype, PrototypeTable, References
 from .snapshot import KBSnapshot
+from .verdicts import Verdict, VerdictTable
 
 
 def changed(snapshot: KBSnapshot, **parts: Any) -> KBSnapshot:
@@ -23,19 +24,20 @@ def changed(snapshot: KBSnapshot, **parts: Any) -> KBSnapshot:
 def with_entities(snapshot: KBSnapshot, entities: EntityTable) -> KBSnapshot:
     """Return the snapshot with these entities.
 
-    Raises KrisselError K515 if an entity with prototypes is missing.
+    Raises KrisselError K515 if an entity with prototypes, or of a verdict, is missing.
     """
-    prototypes = snapshot.prototypes
-    if len(prototypes) or prototypes.references is not None:
+    prototypes, verdicts = snapshot.prototypes, snapshot.verdicts.compact()
+    if len(prototypes) or prototypes.references is not None or len(verdicts):
         moved = entities.rows(list(snapshot.entity_ids))
-        present = prototypes.by_entity.present
+        present = np.union1d(prototypes.by_entity.present, verdicts.used_entities())
         lost = present[moved[present] < 0]
         if len(lost):
             raise KrisselError(
                 Errors.K515.format(count=len(lost), entity=snapshot.entity_ids[lost[0]])
             )
         prototypes = prototypes.with_entity_rows(moved, len(entities))
-    return changed(snapshot, entities=entities, prototypes=prototypes)
+        verdicts = verdicts.with_entity_rows(moved)
+    return changed(snapshot, entities=entities, prototypes=prototypes, verdict_table=verdicts)
 
 
 def with_prototypes(
@@ -118,16 +120,56 @@ def with_inactive(
     prototypes: Sequence[Prototype],
     vectors: Any,
     weights: np.ndarray,
+    verdicts: Sequence[Verdict] = (),
+    verdict_vectors: Any = None,
 ) -> KBSnapshot:
-    """Return the snapshot with these entities and prototypes as its inactive ones.
+    """Return the snapshot with these entities, prototypes and verdicts as its inactive ones.
 
-    Raises the errors of `with_prototypes`.
+    Raises the errors of `with_prototypes` and `with_verdicts`.
     """
     empty = PrototypeTable.empty(snapshot.width, snapshot.prototypes.dtype)
     inactive = KBSnapshot(entities, empty, snapshot.normalized)
     if prototypes:
         inactive = with_prototypes(inactive, prototypes, vectors, weights, None)
+    if verdicts:
+        inactive = with_verdicts(inactive, verdicts, verdict_vectors)
     return changed(snapshot, inactive=inactive if len(entities) else None)
+
+
+def with_verdicts(snapshot: KBSnapshot, verdicts: Sequence[Verdict], vectors: Any) -> KBSnapshot:
+    """Return the snapshot with more verdicts, and the vectors (n, d) of their views.
+
+    Raises KrisselError K503 (wrong width), K504 (NaN), K511 (another number of vectors), K535 (no
+    verdict, unknown entity).
+    """
+    matrix = check_vectors(vectors, snapshot.width or None, "vectors of verdicts")
+    if len(matrix) != len(verdicts):
+        raise KrisselError(Errors.K511.format(prototypes=len(verdicts), vectors=len(matrix)))
+    if not verdicts:
+        return snapshot
+    ids = sorted({id_ for each in verdicts for id_ in each.ids})
+    rows = dict(zip(ids, snapshot.entities.rows(ids).tolist(), strict=True))
+    for number, each in enumerate(verdicts):
+        unknown = next((id_ for id_ in each.ids if rows[id_] < 0), None)
+        problem = each.problem() or (unknown and f"the knowledge base has no '{unknown[:80]}'")
+        if problem:
+            raise KrisselError(Errors.K535.format(first=number, problem=problem))
+    right, rejected = (
+        [[rows[id_] for id_ in dict.fromkeys(own)] for own in sides]
+        for sides in ([each.right for each in verdicts], [each.rejected for each in verdicts])
+    )
+    known = snapshot.verdicts
+    if not known.n_rows:
+        known = VerdictTable.empty(matrix.shape[1], snapshot.prototypes.dtype)
+    table = known.appended(verdicts, right, rejected, snapshot.scaled(matrix))
+    return changed(snapshot, verdict_table=table)
+
+
+def without_verdicts(snapshot: KBSnapshot, removed: Mask) -> KBSnapshot:
+    """Return the snapshot without the verdicts marked in `removed` (n_rows,)."""
+    if not removed.any():
+        return snapshot
+    return changed(snapshot, verdict_table=snapshot.verdicts.removed(removed))
 
 
 def _without_index(snapshot: KBSnapshot, prototypes: PrototypeTable) -> KBSnapshot:

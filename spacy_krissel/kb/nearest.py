@@ -17,38 +17,6 @@ BLOCK_VALUES = 2**18
 VisibilityFilter = Callable[[int, Rows], Mask]
 
 
-class OverlaidVectors:
-    """Array-like vectors (n, d), read by slices and rows.
-
-    base: the first rows. added: returns the vectors of later rows, numbered from 0. n_added: their
-        number.
-    """
-
-    def __init__(self, base: Vectors, added: Callable[[Rows], Vectors], n_added: int) -> None:
-        self.base, self._added = base, added
-        self.shape = len(base) + n_added, base.shape[1]
-        self.dtype = base.dtype
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Any) -> Vectors:
-        if isinstance(rows, slice):
-            if (
-                rows.step is None
-                and 0 <= (rows.start or 0)
-                and 0 < (rows.stop or 0) <= len(self.base)
-            ):
-                return self.base[rows]
-            rows = np.arange(*rows.indices(len(self)))
-        rows = np.asarray(rows, dtype=np.int64)
-        found = np.empty((len(rows), self.shape[1]), dtype=np.float32)
-        is_base = rows < len(self.base)
-        found[is_base] = self.base[rows[is_base]]
-        found[~is_base] = self._added(rows[~is_base] - len(self.base))
-        return found
-
-
 def nearest_among(
     prototypes: PrototypeTable, vectors: Vectors, queries: Rows, nearest: Rows, columns: Rows
 ) -> tuple[Rows, Scores]:
@@ -110,12 +78,6 @@ def nearest_of_entities(
 def _products(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows) -> Scores:
     """Return `vectors[rows[i]] · queries[of_query[i]]`: (n,)."""
     products = np.empty(len(rows), dtype=np.float32)
-    if isinstance(vectors, OverlaidVectors):
-        is_base = rows < len(vectors.base)
-        products[is_base] = _products(vectors.base, rows[is_base], queries, of_query[is_base])
-        _multiply(vectors, rows[~is_base], queries, of_query[~is_base], own := products[~is_base])
-        products[~is_base] = own
-        return products
     _multiply(vectors, rows, queries, of_query, products)
     return products
 

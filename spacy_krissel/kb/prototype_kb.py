@@ -2,6 +2,7 @@
 
 import copy
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,10 +17,10 @@ from spacy.tokens import Doc, Span
 from spacy.util import SimpleFrozenList
 from spacy.vocab import Vocab
 
-from ..errors import Errors, KrisselError, wrong_setting
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..index.devices import guard_forks
 from ..index.kinds import make_index
-from ..index.protocol import MakeIndex, VectorIndex, Vectors
+from ..index.protocol import MakeIndex, Rows, VectorIndex, Vectors
 from ..util.lock import Lock
 from ..util.settings import NotNegative, Positive, PositiveInt, checked, factory_for
 from ..views import View, span_view
@@ -30,13 +31,17 @@ from .changes import (
     with_inactive,
     with_prototypes,
     with_references,
+    with_verdicts,
     without_prototypes,
+    without_verdicts,
 )
 from .directory import Source, pack, unpack
+from .doc_verdicts import doc_verdicts, not_repeated
 from .entity_columns import EntityTable
 from .prototype_table import Kind, Prototype, PrototypeTable
-from .snapshot import KBSnapshot, Lookups, device_of
+from .snapshot import KBSnapshot, Lookups, device_of, verdicts_of
 from .storage import read_snapshot, write_snapshot
+from .verdicts import Verdict
 
 # With more entities, an id enters the vocabulary when it is first linked, not on load. A million
 # ids take two seconds and 230 MB, and every saved vocabulary would contain them again.
@@ -218,6 +223,129 @@ class PrototypeKB(Lookups, KnowledgeBase):
             with self.lock:
                 self.replace(before)
 
+    # Verdicts -------------------------------------------------------------------------------------
+
+    def add_corrections(
+        self,
+        docs: Doc | Iterable[Doc],
+        *,
+        source: str = "",
+        spans_key: str = "",
+        same_document: bool = False,
+        skip_unknown: bool = False,
+    ) -> int:
+        """Correct links: each mention of annotated docs is linked to its `kb_id_` from now on.
+
+        In its sentence the correction is the link, with confidence 1, whatever the settings. Other
+        mentions of its canonical form gain evidence for the entity, by how alike the contexts are.
+        All other links stay as they are. The last correction of a mention counts.
+
+        docs: mentions with the ids of their entities in `kb_id_`, "NIL" for none (`gold_spans`).
+        source: a label, by which they can be undone (`remove_verdicts`).
+        spans_key: the group of mentions; "": those of the corpus, else `doc.ents`.
+        same_document: they hold in these documents only, by id or text; else in each text that has
+            the sentence.
+        skip_unknown: leave out mentions with ids that the knowledge base lacks (KW501).
+        RETURNS: the number of new verdicts.
+
+        Raises KrisselError K521 without an attached encoder, K533 for unknown ids.
+        """
+        options = {"source": source, "spans_key": spans_key, "same_document": same_document}
+        return self._add_said(docs, skip_unknown, rejects=False, **options)
+
+    def add_rejections(
+        self,
+        docs: Doc | Iterable[Doc],
+        *,
+        source: str = "",
+        spans_key: str = "",
+        same_document: bool = False,
+        skip_unknown: bool = False,
+    ) -> int:
+        """Reject links: no mention of annotated docs is the entity in its `kb_id_`.
+
+        In its sentence the mention is never linked to that entity; "NIL" links it to none at all.
+        For other mentions of its canonical form the entity has less score and confidence, by how
+        alike the contexts are. All other links stay as they are.
+
+        The rest as in `add_corrections`.
+        """
+        options = {"source": source, "spans_key": spans_key, "same_document": same_document}
+        return self._add_said(docs, skip_unknown, rejects=True, **options)
+
+    def _add_said(self, docs: Any, skip_unknown: bool, **options: Any) -> int:
+        self.attached_encoder()
+        verdicts, unknown = doc_verdicts(docs, self, **options)
+        if unknown:
+            total = len(verdicts) + len(unknown)
+            counts = {"count": len(unknown), "total": total, "examples": "; ".join(unknown[:3])}
+            if not skip_unknown:
+                raise KrisselError(Errors.K533.format(**counts))
+            warnings.warn(Warnings.KW501.format(**counts), KrisselWarning, stacklevel=3)
+        with self.lock:
+            new = not_repeated(verdicts, self.verdicts, self.entity_ids)
+            return len(self.add_verdicts(new))
+
+    def add_verdicts(self, verdicts: Iterable[Verdict], vectors: Any = None) -> Rows:
+        """Add verdicts, each after those before it: the last correction of a mention is its link.
+
+        vectors: of their views (len(verdicts), d); None computes them with the attached encoder.
+        RETURNS: their rows in the `VerdictTable`.
+
+        Raises KrisselError K503 (wrong width), K504 (NaN), K511 (another number of vectors), K521
+        (neither vectors nor an encoder), K535 (a verdict that says nothing, or names an entity that
+        the knowledge base lacks).
+        """
+        verdicts = [*verdicts]
+        if vectors is None:
+            vectors = self.attached_encoder()([each.view for each in verdicts])
+        with self.lock:
+            start = self.verdicts.n_rows
+            self.replace(with_verdicts(self.current, verdicts, vectors))
+            return np.arange(start, self.verdicts.n_rows)
+
+    def all_verdicts(self) -> Iterator[Verdict]:
+        """Yield all verdicts, oldest first, as `add_verdicts` takes them."""
+        return verdicts_of(self.current)
+
+    @checked
+    def remove_verdicts(
+        self, *, source: str | None = None, docs: list[str] | None = None, rows: Any = None
+    ) -> int:
+        """Undo the verdicts of a `source`, and of the documents `docs`, if given: links are as if
+        they had never been.
+
+        docs: see `remove_prototypes`. rows: of the `VerdictTable`, instead of both.
+
+        Inactive ones (`inactive`) are undone as well. RETURNS: the number of verdicts, without the
+        inactive ones. Raises KrisselError K006 for documents that are not a list, or if nothing was
+        given.
+        """
+        if source is None and docs is None and rows is None:
+            raise wrong_setting("source", source, "a source or documents")
+        with self.lock:
+            table = self.verdicts
+            removed = table.where(source, docs) if rows is None else np.zeros(table.n_rows, bool)
+            if rows is not None:
+                removed[rows] = table.active[rows]
+            now = without_verdicts(self.current, removed)
+            if now.inactive is not None and rows is None:
+                others = now.inactive.verdicts.where(source, docs)
+                now = changed(now, inactive=without_verdicts(now.inactive, others))
+            self.replace(now)
+        return int(removed.sum())
+
+    @contextmanager
+    def without_verdicts(self, **which: Any) -> Iterator[int]:
+        """Context without the verdicts that `remove_verdicts(**which)` removes, as
+        `without_prototypes`."""
+        before = self.current
+        try:
+            yield self.remove_verdicts(**which)
+        finally:
+            with self.lock:
+                self.replace(before)
+
     # References and encoder -----------------------------------------------------------------------
 
     def set_references(self, blocks: Iterable[tuple[Sequence[str], Any]]) -> None:
@@ -269,15 +397,22 @@ class PrototypeKB(Lookups, KnowledgeBase):
         prototypes: Sequence[Prototype],
         vectors: Any,
         weights: np.ndarray,
+        verdicts: Sequence[Verdict] = (),
+        verdict_vectors: Any = None,
     ) -> None:
-        """Replace the inactive entities and their prototypes.
+        """Replace the inactive entities, their prototypes, and the verdicts that name them.
 
-        vectors: of the prototypes (n, d). weights: (n,), see `add_prototypes`.
-        Raises KrisselError K513 and K514 (entities), and those of `add_prototypes`.
+        vectors: of the prototypes (n, d). weights: (n,), see `add_prototypes`. verdict_vectors: of
+            the verdicts (m, d).
+        Raises KrisselError K513 and K514 (entities), and those of `add_prototypes` and
+        `add_verdicts`.
         """
         table = EntityTable.from_entities(entities, details=False)
         with self.lock:
-            self.replace(with_inactive(self.current, table, prototypes, vectors, weights))
+            now = with_inactive(
+                self.current, table, prototypes, vectors, weights, verdicts, verdict_vectors
+            )
+            self.replace(now)
 
     @property
     def encoder(self) -> str:
@@ -540,6 +675,9 @@ def _restore(
     source.check(Errors.K526)
     return kb.from_disk(source.path)
 
+
+# As functions, next to `add_gold`.
+add_corrections, add_rejections = PrototypeKB.add_corrections, PrototypeKB.add_rejections
 
 # Registered as `spacy-krissel.EmptyKB.v1`: makes a `PrototypeKB` from a vocabulary and a vector
 # width.

@@ -29,6 +29,9 @@ class SearchResult:
         (q, 1); None: 1. The confidence is multiplied by it last.
     match: index in `MATCHES` of how the name of each was found (q, k), -1 for no entity; None if
         names were not compared.
+    verdicts: the row of the verdict that decided the link of each (q,), -1 for none; None if there
+        are none. The first entity is then that of a correction; without one, the mention has no
+        entity.
     extra_prototypes: rows of the entity's next nearest prototypes (q, k, m), -1 where none was
         found; None if not requested. With them, entities that tie at the top have neither these nor
         a prototype, since what distinguishes them may be any.
@@ -43,6 +46,7 @@ class SearchResult:
     by_name: np.ndarray | None = None
     known: np.ndarray | None = None
     match: np.ndarray | None = None
+    verdicts: Rows | None = None
     extra_prototypes: Rows | None = None
 
     @classmethod

@@ -1,6 +1,6 @@
 """Immutable state of a knowledge base, with search and look-ups."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from .entity_columns import EntityTable, StringColumn
 from .prototype_table import Prototype, PrototypeTable
 from .ranking import search_entities
 from .search_result import SearchResult
+from .verdicts import Verdict, VerdictTable
 
 METRIC = "inner product"
 
@@ -141,6 +142,11 @@ class Lookups:
     def has_gold(self) -> bool:
         """True if gold mentions are among the prototypes."""
         return len(self.current.prototypes.gold_entities) > 0
+
+    @property
+    def verdicts(self) -> VerdictTable:
+        """Corrections and rejections of links."""
+        return self.current.verdict_table
 
     def prototypes_at(self, rows: Any) -> list[Prototype]:
         """Return the prototypes at `rows`, an array of any shape, flattened.
@@ -270,6 +276,8 @@ class Lookups:
             "tuning": now.tuning,
             "references": references,
             "lexical": prototypes.saves_lexical_index,
+            "verdicts": len(now.verdicts),
+            "verdict_sources": now.verdicts.source_counts(),
         }
 
     def is_saved(self, path: str | Path) -> bool:
@@ -295,6 +303,7 @@ class KBSnapshot(Lookups):
     index_device: device of either; None: their own setting.
     index: of all prototypes if `is_indexed`, else of the first ones; None: to be built.
     tuning: measurements of the index.
+    verdict_table: corrections and rejections.
     source: the folder with the same contents. saved: the folder with the same contents except for
         the index.
     """
@@ -314,6 +323,7 @@ class KBSnapshot(Lookups):
     saved: Source | None = None
     made_with: dict[str, Any] = field(default_factory=dict)
     inactive: "KBSnapshot | None" = None
+    verdict_table: VerdictTable = field(default_factory=lambda: VerdictTable.empty(0, "float32"))
 
     @property
     def current(self) -> "KBSnapshot":
@@ -361,6 +371,11 @@ class KBSnapshot(Lookups):
         return vectors / np.where(norms > 0, norms, 1)
 
 
+def verdicts_of(kb: KBSnapshot) -> Iterator[Verdict]:
+    """Yield the verdicts of a knowledge base, oldest first, with the ids of their entities."""
+    return kb.verdicts.at(kb.verdicts.active_rows, kb.entity_ids)
+
+
 def _inactive_counts(inactive: KBSnapshot | None) -> dict[str, int] | None:
     if inactive is None:
         return None
@@ -369,6 +384,7 @@ def _inactive_counts(inactive: KBSnapshot | None) -> dict[str, int] | None:
         "entities": len(inactive.entities),
         "prototypes": len(inactive.prototypes),
         "gold": gold,
+        "verdicts": len(inactive.verdicts),
     }
 
 

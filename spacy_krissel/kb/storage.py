@@ -21,6 +21,9 @@ from .entity_columns import FILE as ENTITIES
 from .prototype_table import FILE as PROTOTYPES
 from .prototype_table import LEXICAL_DIR, REFERENCES_FILE, VECTORS_FILE, PrototypeTable, References
 from .snapshot import KBSnapshot
+from .verdicts import FILE as VERDICTS
+from .verdicts import VECTORS_FILE as VERDICT_VECTORS
+from .verdicts import VerdictTable
 
 FORMAT_VERSION = 8
 INDEX_DIR, INACTIVE_DIR = "index", "inactive"
@@ -40,6 +43,7 @@ class InactiveSchema(ManifestSchema):
     entities: Count
     prototypes: Count
     gold: Count
+    verdicts: Count
 
 
 class KBSchema(ManifestSchema):
@@ -60,6 +64,7 @@ class KBSchema(ManifestSchema):
     tuning: dict[str, Any] | None
     references: ReferencesSchema | None
     lexical: bool
+    verdicts: Count
 
     def required_files(self) -> Iterator[str]:
         yield from (ENTITIES, PROTOTYPES, VECTORS_FILE)
@@ -70,7 +75,11 @@ class KBSchema(ManifestSchema):
         if self.lexical:
             yield f"{LEXICAL_DIR}/"
         if self.inactive is not None:
-            yield from (f"{INACTIVE_DIR}/{name}" for name in (ENTITIES, PROTOTYPES, VECTORS_FILE))
+            names = [ENTITIES, PROTOTYPES, VECTORS_FILE]
+            names += [VERDICTS, VERDICT_VECTORS] * bool(self.inactive.verdicts)
+            yield from (f"{INACTIVE_DIR}/{name}" for name in names)
+        if self.verdicts:
+            yield from (VERDICTS, VERDICT_VECTORS)
         if self.index_saved:
             # The index knows its own files.
             yield f"{INDEX_DIR}/"
@@ -94,11 +103,18 @@ def write_snapshot(snapshot: KBSnapshot, path: Path, excluded: Iterable[str]) ->
     written = snapshot
     if "prototypes" in excluded:
         empty = PrototypeTable.empty(snapshot.width, snapshot.prototypes.dtype)
-        written = replace(snapshot, prototypes=empty, inactive=None)
+        written = replace(
+            snapshot,
+            prototypes=empty,
+            inactive=None,
+            verdict_table=VerdictTable.empty(0, empty.dtype),
+        )
     index = snapshot.index if is_whole and snapshot.is_indexed else None
     with new_directory(path, KIND, FORMAT_VERSION) as directory:
         written.entities.to_disk(directory.path)
         written.prototypes.to_disk(directory.path)
+        if len(written.verdicts):
+            written.verdicts.to_disk(directory.path)
         directory.info.update(written.description())
         directory.info.update(
             index_saved=index is not None, tuning=None if index is None else written.tuning
@@ -110,6 +126,8 @@ def write_snapshot(snapshot: KBSnapshot, path: Path, excluded: Iterable[str]) ->
             (directory.path / INACTIVE_DIR).mkdir()
             written.inactive.entities.to_disk(directory.path / INACTIVE_DIR)
             written.inactive.prototypes.to_disk(directory.path / INACTIVE_DIR)
+            if len(written.inactive.verdicts):
+                written.inactive.verdicts.to_disk(directory.path / INACTIVE_DIR)
     if not is_whole:
         return snapshot
     source = Source.of(path)
@@ -168,6 +186,11 @@ def read_snapshot(
         verify=verify,
     )
     read = replace(read, prototypes=prototypes if dimensions else empty, saved=source)
+    if n_verdicts := manifest["verdicts"]:
+        verdicts = VerdictTable.from_disk(
+            path, n_verdicts, dimensions, dtype, len(entities), verify=verify
+        )
+        read = replace(read, verdict_table=verdicts)
     index = None
     if manifest["index_saved"] and "index" not in excluded:
         index = _read_index(path / INDEX_DIR, manifest["index"], read)
@@ -192,7 +215,14 @@ def _read_inactive(path: Path, manifest: dict[str, Any], *, verify: bool) -> KBS
         len(entities),
         verify=verify,
     )
-    return KBSnapshot(entities, prototypes, manifest["normalized"])
+    read = KBSnapshot(entities, prototypes, manifest["normalized"])
+    if not counts["verdicts"]:
+        return read
+    width, dtype = manifest["dimensions"], manifest["dtype"]
+    verdicts = VerdictTable.from_disk(
+        folder, counts["verdicts"], width, dtype, len(entities), verify=verify
+    )
+    return replace(read, verdict_table=verdicts)
 
 
 def _read_index(path: Path, saved: dict[str, Any], wanted: KBSnapshot) -> VectorIndex | None:

@@ -282,13 +282,24 @@ def _section(nlp: Language, name: str, pipe: KBPipe, facts: dict[str, Any]) -> I
     if isinstance(pipe, KrisselLinker):
         yield f"- **NIL**: {_nil(name, pipe.cfg, facts)}"
     named = {**gold, "an unnamed source": kinds.get("gold", 0) - sum(gold.values())}
-    added = ", ".join(
-        f"{count:,} of {markdown_text(source)}" for source, count in named.items() if count > 0
-    )
+    added = _by_source(named)
     if described["inactive"] is not None:
         gone = "{gold:,} of {entities:,} entities of earlier releases, inactive"
-        added = ", ".join(filter(None, [added, gone.format(**described["inactive"])]))
-    yield f"- **Gold prototypes**, of annotated mentions: {added or 'none'}\n"
+        added = f"{added}, {gone.format(**described['inactive'])}"
+    yield f"- **Gold prototypes**, of annotated mentions: {added}"
+    said = _by_source(described["verdict_sources"])
+    if described["inactive"] is not None:
+        said = f"{said}, {described['inactive']['verdicts']:,} inactive"
+    yield f"- **Verdicts**, corrections and rejections of links: {said}\n"
+
+
+def _by_source(counts: dict[str, int]) -> str:
+    parts = (
+        f"{count:,} of {markdown_text(source or 'an unnamed source')}"
+        for source, count in counts.items()
+        if count > 0
+    )
+    return ", ".join(parts) or "none"
 
 
 def _nil(name: str, cfg: Any, facts: dict[str, Any]) -> str:

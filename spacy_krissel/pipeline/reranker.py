@@ -15,6 +15,7 @@ from spacy.vocab import Vocab
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..kb.candidate_columns import CandidateTable
+from ..kb.candidates import VERDICT
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.ties import TIE
 from ..layers.ranked import RankedMention, Reranker, list_lengths, with_nil
@@ -251,10 +252,11 @@ class KrisselReranker(KrisselPipe):
     def _is_linkers(self, span: Span) -> bool:
         """Return whether this pipe should score a span with candidates.
         True if the link is the linker's own, not written by hand since, not NIL, and not yet scored
-        by this pipe.
+        by this pipe. A correction that decided the link stays.
         """
         return (
-            span.kb_id_ == span._.krissel_candidates[0]["id"]
+            span._.krissel_candidates[0]["kind"] != VERDICT
+            and span.kb_id_ == span._.krissel_candidates[0]["id"]
             and self.name not in span._.krissel_reranked_by
         )
 

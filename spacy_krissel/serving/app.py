@@ -139,14 +139,17 @@ class ExportIn(LinkIn):
 
 
 class CorrectionIn(Strict):
-    """Correction of the mention `text[start:end]` to the entities `right`: one, several for a
-    composite mention, or none if the vocabulary has none. linked: the earlier link. doc: an id of
-    the text. author: of the correction."""
+    """Correction of the mention `text[start:end]` to the entities `right`: one, or several for a
+    composite mention. rejected: entities that it is not. Without both, the vocabulary has none for
+    it. same_document: it holds in texts with this `doc` or content only, not in each that has the
+    sentence. linked: the earlier link. doc: an id of the text. author: of the correction."""
 
     text: str
     start: Annotated[int, Field(ge=0)]
     end: Annotated[int, Field(ge=1)]
     right: Annotated[list[Id], Field(max_length=20)] = []
+    rejected: Annotated[list[Id], Field(max_length=20)] = []
+    same_document: bool = False
     linked: Id = ""
     doc: Id = ""
     author: Id = ""

@@ -13,10 +13,10 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from ..building.gold_overlay import GoldMention, GoldOverlay, with_overlay
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Origin
+from ..kb.verdicts import Verdict, form_key
 from ..mentions.annotations import NIL, SpanLink, set_spans, spans_of, write_links
 from ..mentions.gold_mentions import ID_KEY, hash_of
 from ..mentions.token_edges import split_at
@@ -52,14 +52,6 @@ class Mention(NamedTuple):
     start: int
     end: int
     label: str = LABEL
-
-
-class _TextSpan(NamedTuple):
-    """Characters `start` to `end` of the text with this hash."""
-
-    text_hash: str
-    start: int
-    end: int
 
 
 class Document(NamedTuple):
@@ -104,13 +96,13 @@ class CorrectedLinker:
         self._setters = mention_setters(nlp)
         remember_words(nlp)
         self._base = self.linker.kb.branch()
-        self._overlaid: tuple[PrototypeKB, GoldOverlay] | None = None
-        # Mentions of the active corrections, by id, and the ids per mention, oldest first.
-        self._in_force: dict[str, _TextSpan] = {}
-        self._ids_at: dict[_TextSpan, dict[str, None]] = {}
+        # Rows of the active corrections in the table of verdicts, by id; -1 for an ignored one.
+        self._in_force: dict[str, int] = {}
         # Vectors of the mention checked last, so that it is not encoded twice.
         self._checked: dict[View, np.ndarray] = {}
         self._vectors_path, self._cache = vectors, VectorCache()
+        # Corrections change another branch, which shares all memory with the pipeline's own.
+        self.linker.set_kb(self._base.branch())
 
     @property
     def kb(self) -> PrototypeKB:
@@ -187,18 +179,22 @@ class CorrectedLinker:
             or not correction.mention.strip()
         ):
             raise KrisselError(Errors.K682.format(what="The mention", problem="is not in the text"))
-        ids = [self.kb.resolve(id_) for id_ in correction.right]
-        if None in ids:
-            unknown = correction.right[ids.index(None)]
+        right, rejected = map(self._resolved, (correction.right, correction.rejected))
+        correction = replace(correction, right=right, rejected=rejected)
+        view = _verdict(correction).view
+        self._checked = {view: self.linker.encode([view])[0]}
+        return correction
+
+    def _resolved(self, ids: tuple[str, ...]) -> tuple[str, ...]:
+        found = [self.kb.resolve(id_) for id_ in ids]
+        if None in found:
+            unknown = ids[found.index(None)]
             raise KrisselError(
                 Errors.K682.format(
                     what=f"'{unknown[:80]}'", problem="is no id of the knowledge base"
                 )
             )
-        correction = replace(correction, right=tuple(dict.fromkeys(map(str, ids))))
-        views = _gold(correction).views
-        self._checked = dict(zip(views, self.linker.encode(views), strict=True))
-        return correction
+        return tuple(dict.fromkeys(map(str, found)))
 
     def add(self, correction: Correction) -> None:
         """Activate a correction. A second call does nothing."""
@@ -209,16 +205,9 @@ class CorrectedLinker:
         nothing."""
         if id_ not in self._in_force:
             return
-        span = self._in_force.pop(id_)
-        ids = self._ids_at[span]
-        was_last = next(reversed(ids)) == id_
-        del ids[id_]
-        self._overlay.remove([id_])
-        if not ids:
-            del self._ids_at[span]
-        elif was_last:
-            self._overlay.show([next(reversed(ids))])
-        self._use()
+        row = self._in_force.pop(id_)
+        if row >= 0:
+            self.kb.remove_verdicts(rows=[row])
 
     def follow(
         self, corrections: Sequence[Correction], *, is_first: bool = True, is_last: bool = True
@@ -229,10 +218,10 @@ class CorrectedLinker:
         KW684 if the file of vectors cannot be read or written.
         """
         if is_first:
-            self._overlaid, self._in_force, self._ids_at = None, {}, {}
+            self._in_force = {}
             width = self._base.entity_vector_length
             self._cache = VectorCache.read(self._vectors_path, self.linker.fingerprint(), width)
-            self._use()
+            self.linker.set_kb(self._base.branch())
         self._add(corrections)
         if is_last:
             self._cache.write()
@@ -254,12 +243,22 @@ class CorrectedLinker:
     def search(self, text: str, k: int = DEFAULT_FOUND) -> list[dict[str, Any]]:
         """Return entities with a similar name, best first; an entity with that id comes first.
         "id", "name", "types", and "alias", the similar name, "" for an id."""
-        found = self.kb.find(text, min(max(k, 1), MAX_FOUND))
-        forms = self.kb.similar_forms(text, [entity.id for entity in found])
+        k = min(max(k, 1), MAX_FOUND)
+        found = {entity.id: entity for entity in self.kb.find(text, k)}
+        forms = dict(zip(found, self.kb.similar_forms(text, [*found]), strict=True))
+        # A mention that was corrected to an entity is found as its name is.
+        rows, _ = self.kb.verdicts.alike(np.array([form_key(text)]))
+        said = {self.kb.entity_ids[row] for row in self.kb.verdicts.right.take(rows)[0].tolist()}
+        found |= {id_: self.kb[id_] for id_ in sorted(said) if id_ not in found}
         return [
-            {"id": entity.id, "name": entity.name, "types": [*entity.types], "alias": form}
-            for entity, form in zip(found, forms, strict=True)
-        ]
+            {
+                "id": entity.id,
+                "name": entity.name,
+                "types": [*entity.types],
+                "alias": text if entity.id in said else forms[entity.id],
+            }
+            for entity in found.values()
+        ][:k]
 
     def _named(self, id_: str) -> dict[str, str]:
         known = self.kb.resolve(id_)
@@ -363,52 +362,40 @@ class CorrectedLinker:
         ]
         return {"id": document.id, "mentions": mentions}
 
-    @property
-    def _overlay(self) -> GoldOverlay:
-        if self._overlaid is None:
-            self._overlaid = with_overlay(self._base)
-        return self._overlaid[1]
+    def _followed(self, id_: str) -> str | None:
+        """Return the id that replaces another one, or is spelt differently; None if there is no
+        one such entity."""
+        entities = self._base.entities
+        row = entities.resolve_replaced(id_)
+        return None if row is None else entities.ids[row]
 
     def _add(self, corrections: Sequence[Correction]) -> None:
         new = {each.id: each for each in corrections if each.id not in self._in_force}
         if not new:
             return
-        wanted = [*dict.fromkeys(id_ for each in new.values() for id_ in each.right)]
-        entities = self._base.entities
-        rows = dict(zip(wanted, entities.rows(wanted).tolist(), strict=True))
-        # Resolve replaced ids and spellings.
-        resolved = {
-            id_: entities.resolve_replaced(id_) if row < 0 else row for id_, row in rows.items()
+        wanted = [*dict.fromkeys(id_ for each in new.values() for id_ in _ids(each))]
+        rows = dict(zip(wanted, self._base.entities.rows(wanted).tolist(), strict=True))
+        # Replaced ids and spellings are resolved.
+        resolved = {id_: id_ if row >= 0 else self._followed(id_) for id_, row in rows.items()}
+        known = {
+            key: replace(
+                each,
+                right=tuple(resolved[id_] or "" for id_ in each.right),
+                rejected=tuple(resolved[id_] or "" for id_ in each.rejected),
+            )
+            for key, each in new.items()
+            if all(resolved[id_] is not None for id_ in _ids(each))
         }
-        unknown = [id_ for each in new.values() for id_ in each.right if resolved[id_] is None][:1]
-        mentions = []
-        n_unknown = 0
-        for each in new.values():
-            own = [row for id_ in each.right if (row := resolved[id_]) is not None]
-            is_known = len(own) == len(each.right)
-            n_unknown += not is_known
-            mentions.append((each.id, _gold(each, tuple(own) if is_known else ())))
-        self._overlay.add(mentions, self._encode)
-        # The latest correction of a mention applies.
-        superseded, last = [], {}
-        for id_, (_, _, origin) in mentions:
-            span = self._in_force[id_] = _TextSpan(origin.text_hash, origin.start, origin.end)
-            ids = self._ids_at.setdefault(span, {})
-            superseded += [*ids][-1:]
-            ids[id_] = None
-            last[span] = id_
-        self._overlay.hide(superseded)
-        self._overlay.show(last.values())
-        self._use()
-        if unknown:
+        verdicts = [*map(_verdict, known.values())]
+        self._in_force |= dict.fromkeys(new, -1)
+        if verdicts:
+            vectors = self._encode([verdict.view for verdict in verdicts])
+            added = self.kb.add_verdicts(verdicts, vectors).tolist()
+            self._in_force |= zip(known, added, strict=True)
+        if unknown := [id_ for id_, found in resolved.items() if found is None][:1]:
+            n_unknown = len(new) - len(known)
             message = Warnings.KW682.format(n=n_unknown, total=len(new), first=unknown[0][:80])
             warnings.warn(message, KrisselWarning, stacklevel=3)
-
-    def _use(self) -> None:
-        """Set the linker's knowledge base for the active corrections."""
-        # The pipeline's own if no correction is active.
-        kb, overlay = self._overlaid or (self._base, ())
-        self.linker.set_kb(kb if overlay and overlay.n_shown else self._base)
 
     def _encode(self, views: list[View]) -> np.ndarray:
         """Return the vectors of mentions of corrections (n, d)."""
@@ -420,12 +407,21 @@ class CorrectedLinker:
         return self.linker.encode(views)
 
 
-def _gold(correction: Correction, entities: tuple[int, ...] = ()) -> GoldMention:
-    """Return the mention as a gold mention of the entities at these rows, as `krissel correct` adds
-    it."""
+def _ids(correction: Correction) -> tuple[str, ...]:
+    return correction.right + correction.rejected
+
+
+def _verdict(correction: Correction) -> Verdict:
+    """Return the correction as a verdict, as `krissel correct` adds it."""
     text, start, end = correction.text, correction.start, correction.end
-    origin = Origin(SOURCE, correction.doc, start, end, hash_of(text))
-    return GoldMention(entities, mention_view(text, start, end, MINED_CHARS), origin)
+    return Verdict(
+        mention_view(text, start, end, MINED_CHARS),
+        correction.right,
+        correction.rejected,
+        not _ids(correction),
+        correction.same_document,
+        Origin(SOURCE, correction.doc, start, end, hash_of(text)),
+    )
 
 
 def _decide(doc: Doc, spans_key: str, min_confidence: float) -> None:

@@ -22,8 +22,9 @@ class Correction:
     """A person's correction of a mention.
 
     text, start, end: the mention is `text[start:end]`. doc: an id of the text; "" for none.
-    right: the ids of its entity, or of those of a composite mention; empty if the vocabulary has
-        none.
+    right: the ids of its entity, or of those of a composite mention. rejected: the ids of entities
+        that it is not. Without both, the vocabulary has no entity for it.
+    same_document: it holds in texts with the same `doc` or content only.
     linked: the earlier link. author: of the correction. time: in UTC, as ISO 8601.
     """
 
@@ -36,6 +37,8 @@ class Correction:
     author: str = ""
     id: str = ""
     time: str = ""
+    rejected: tuple[str, ...] = ()
+    same_document: bool = False
 
     @property
     def mention(self) -> str:
@@ -43,7 +46,7 @@ class Correction:
 
     def data(self) -> dict[str, Any]:
         # `asdict` is ten times slower.
-        return {**vars(self), "right": [*self.right]}
+        return {**vars(self), "right": [*self.right], "rejected": [*self.rejected]}
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> "Correction":

@@ -202,12 +202,12 @@ class LinkService:
 
     def _correct(self, until: float, **values: Any) -> Answer:
         """Check a correction with a worker, save it, and apply it to all later requests."""
-        correction = self._log.new(**{**values, "right": tuple(values["right"])})
+        correction = self._log.new(**{**values, **_tuples(values)})
         checked = self._queue.put(
             _Request("check", json.dumps({"correction": correction.data()}).encode(), until)
         )
-        right = json.loads(checked.result().content)["right"]
-        correction = replace(correction, right=tuple(right))
+        ids = _tuples(json.loads(checked.result().content))
+        correction = replace(correction, right=ids["right"], rejected=ids["rejected"])
         self._log.add(correction)
         self._queue.update("add", {"correction": correction.data()})
         return _answer(_brief(correction))
@@ -506,6 +506,10 @@ def _error(head: dict[str, Any]) -> Exception:
         "InvalidRequest": InvalidRequest,
     }
     return kinds.get(head["error"], WorkerFailed)(head["text"])
+
+
+def _tuples(values: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(values.get(name, ())) for name in ("right", "rejected")}
 
 
 def _answer(content: dict[str, Any]) -> Answer:

@@ -191,7 +191,9 @@ def _gold(manifest: Path) -> dict[str, int]:
         found = json.loads(manifest.read_text(encoding="utf8"))
         inactive = found.get("inactive") or {}
         n_gold = int(found["prototype_kinds"].get("gold", 0)) + int(inactive.get("gold", 0))
-        return {"": n_gold, **dict.fromkeys(found["prototype_sources"], n_gold)} if n_gold else {}
+        n_gold += int(found.get("verdicts", 0)) + int(inactive.get("verdicts", 0))
+        names = [*found["prototype_sources"], *found.get("verdict_sources", ())]
+        return {"": n_gold, **dict.fromkeys(filter(None, names), n_gold)} if n_gold else {}
     except PermissionError:
         raise
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):

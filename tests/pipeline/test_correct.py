@@ -51,17 +51,18 @@ def test_correction_changes_the_link_and_can_be_undone(pipeline, fill_in, tmp_pa
     before = best(pipeline)
     wrong = "T10" if before["id"] != "T10" else "T01"
     found = correct(pipeline, fill_in({0: {"right_id": wrong}}), tmp_path / "fixed")
-    assert found == {"rows": 1, "added": 1, "without_entity": 0, "prototypes": 2}
+    assert found == {"rows": 1, "corrections": 1, "rejections": 0, "no_entity": 0, "new": 1}
     nlp = spacy.load(tmp_path / "fixed")
     after = best(nlp)
-    assert (after["id"], after["kind"], after["source"], after["doc"]) == (
-        wrong,
-        "gold",
-        "links",
-        "texts.txt:1",
-    )
-    assert "2 of links" in nlp.meta["notes"]
-    assert nlp.get_pipe("krissel_linker").kb.remove_prototypes(source="links") == 2
+    assert {key: after[key] for key in ("id", "kind", "source", "doc", "confidence")} == {
+        "id": wrong,
+        "kind": "verdict",
+        "source": "links",
+        "doc": "texts.txt:1",
+        "confidence": 1.0,
+    }
+    assert "1 of links" in nlp.meta["notes"]
+    assert nlp.get_pipe("krissel_linker").kb.remove_verdicts(source="links") == 1
     assert best(nlp)["id"] == before["id"]
     assert best(pipeline)["id"] == before["id"]
 
@@ -69,9 +70,7 @@ def test_correction_changes_the_link_and_can_be_undone(pipeline, fill_in, tmp_pa
 def test_formula_guard_is_removed_from_the_context(pipeline, fill_in, tmp_path):
     correct(pipeline, fill_in({0: {"right_id": "T10"}}, texts=["- " + TEXT]), tmp_path / "fixed")
     kb = spacy.load(tmp_path / "fixed").get_pipe("krissel_linker").kb
-    (found, *_) = [
-        each for each in kb.prototypes_at(range(len(kb.prototypes))) if each.kind == "gold"
-    ]
+    (found,) = kb.all_verdicts()
     assert (found.view.left, found.origin.start) == ("- The clinic saw ", 17)
 
 
@@ -79,7 +78,7 @@ def test_printed_table_shows_the_correction(pipeline, fill_in, tmp_path):
     correct = invoke(
         "correct", pipeline, fill_in({0: {"right_id": "T10"}}), "-o", tmp_path / "fixed"
     )
-    assert (correct.exit_code, "added: 1" in correct.output) == (0, True)
+    assert (correct.exit_code, "corrections: 1" in correct.output) == (0, True)
     printed = invoke("link", tmp_path / "fixed", TEXT).output
     header, row = [
         line.split() for line in printed.splitlines() if "STEMI" in line or "mention" in line
@@ -88,17 +87,44 @@ def test_printed_table_shows_the_correction(pipeline, fill_in, tmp_path):
     assert row[:3] == ["STEMI", "T10", "influenza"] and row.count("|") == 1
 
 
-def test_confirmed_link_becomes_a_prototype(pipeline, fill_in, tmp_path):
-    links = fill_in(
-        {0: {"verdict": "Yes"}, 1: {"verdict": "no"}}, texts=["He had flu.", "She had flu."]
-    )
-    assert correct(pipeline, links, tmp_path / "fixed", source="mine")["without_entity"] == 1
-    kb = spacy.load(tmp_path / "fixed").get_pipe("krissel_linker").kb
-    (found, *_) = [
-        each for each in kb.prototypes_at(range(len(kb.prototypes))) if each.kind == "gold"
+def test_rows_become_verdicts(pipeline, fill_in, tmp_path):
+    texts = ["He had flu.", "She had flu.", "They had flu."]
+    rows = {0: {"verdict": "Yes"}, 1: {"verdict": "no"}, 2: {"right_id": "NIL"}}
+    found = correct(pipeline, fill_in(rows, texts=texts), tmp_path / "fixed", source="mine")
+    assert found == {"rows": 3, "corrections": 1, "rejections": 1, "no_entity": 1, "new": 3}
+    nlp = spacy.load(tmp_path / "fixed")
+    linked = best(pipeline, texts[0])["id"]
+    right, wrong, none = nlp.get_pipe("krissel_linker").kb.all_verdicts()
+    assert right.view[:3] == ("He had ", "flu", ".")
+    assert right.origin[:4] == ("mine", "texts.txt:1", 7, 10)
+    assert [(each.right, each.rejected, each.no_entity) for each in (right, wrong, none)] == [
+        ((linked,), (), False),
+        ((), (linked,), False),
+        ((), (), True),
     ]
-    assert (found.view.left, found.view.mention, found.view.right) == ("He had ", "flu", ".")
-    assert found.origin[:4] == ("mine", "texts.txt:1", 7, 10)
+    first, second, third = (nlp(text).ents[0] for text in texts)
+    assert first.kb_id_ == linked != second.kb_id_ and third.kb_id_ == "NIL"
+    assert linked not in {each["id"] for each in second._.krissel_candidates}
+
+
+def test_rejections_alone_are_added_and_replaced(pipeline, fill_in, tmp_path):
+    before, fixed = best(pipeline)["id"], tmp_path / "fixed"
+    assert correct(pipeline, fill_in({0: {"verdict": "no"}}), fixed)["rejections"] == 1
+    assert best(fixed)["id"] != before
+    correct(fixed, fill_in({0: {"verdict": "yes"}}), fixed, replace=True)
+    assert best(fixed)["id"] == before
+
+
+@pytest.mark.parametrize("same_document", [True, False])
+def test_verdicts_may_hold_in_their_document_only(pipeline, fill_in, tmp_path, same_document):
+    links = fill_in({0: {"right_id": "T10"}})
+    correct(pipeline, links, tmp_path / "fixed", same_document=same_document)
+    nlp = spacy.load(tmp_path / "fixed")
+    doc = nlp.make_doc(TEXT)
+    doc.user_data["krissel_id"] = "texts.txt:1"
+    assert nlp(doc).ents[0].kb_id_ == "T10"
+    other = nlp(f"In another text. {TEXT}").ents[0]._.krissel_candidates[0]
+    assert (other["kind"] == "verdict") is not same_document
 
 
 @pytest.mark.parametrize(
@@ -138,14 +164,14 @@ def test_bad_rows_are_counted_and_the_others_applied(pipeline, fill_in, tmp_path
         match=r"KW201.*5 record.*links.tsv, line 2 \(the knowledge base has no 'T999'\)",
     ):
         found = correct(pipeline, links, tmp_path / "fixed")
-    assert (found["rows"], found["added"]) == (6, 1)
+    assert (found["rows"], found["corrections"]) == (6, 1)
 
 
 def test_unclosed_quote_warns(pipeline, fill_in, tmp_path):
     links = fill_in({0: {"right_id": "T10"}})
     links.write_text(links.read_text() + '"' + "x\t\n" * 3)
     with pytest.warns(KrisselWarning, match="KW201.*line 3 .a quote is not closed"):
-        assert correct(pipeline, links, tmp_path / "fixed")["added"] == 1
+        assert correct(pipeline, links, tmp_path / "fixed")["corrections"] == 1
 
 
 @pytest.mark.parametrize("content", ["", "doc\tverdict\n", "\n\n", "a,b\n1,yes\n"])
@@ -166,25 +192,11 @@ def test_changed_verdict_replaces_the_first(pipeline, fill_in, tmp_path):
     fixed = tmp_path / "fixed"
     correct(pipeline, fill_in({0: {"right_id": "T10"}}), fixed)
     # A second time adds nothing.
-    assert correct(fixed, tmp_path / "links.tsv", fixed)["prototypes"] == 0
-    assert correct(fixed, fill_in({0: {"right_id": "T01"}}), fixed, replace=True)["prototypes"] == 2
+    assert correct(fixed, tmp_path / "links.tsv", fixed)["new"] == 0
+    assert correct(fixed, fill_in({0: {"right_id": "T01"}}), fixed, replace=True)["new"] == 1
     nlp = spacy.load(fixed)
-    assert nlp.get_pipe("krissel_linker").kb.description()["prototype_sources"] == {"links": 2}
+    assert nlp.get_pipe("krissel_linker").kb.description()["verdict_sources"] == {"links": 1}
     assert best(nlp)["id"] == "T01"
-
-
-def test_shared_name_is_settled_by_two_documents_not_two_rows(pipeline, fill_in, tmp_path):
-    """Two documents do (`split_shared_names`): their mentions' bare text is a name, too."""
-    rows, kept = {0: {"right_id": "T05"}, 1: {"right_id": "T05"}}, "A cold day, and a cold night."
-    found = correct(pipeline, fill_in(rows, texts=[kept]), tmp_path / "fixed")
-    assert (found["added"], found["prototypes"]) == (2, 2)
-    found = correct(
-        pipeline,
-        fill_in(rows, texts=["A cold day.", "A cold night."]),
-        tmp_path / "fixed",
-        force=True,
-    )
-    assert (found["added"], found["prototypes"]) == (2, 4)
 
 
 def test_corrections_leave_a_shared_knowledge_base_unchanged(pipeline, fill_in, tmp_path):
@@ -199,6 +211,6 @@ def test_corrections_leave_a_shared_knowledge_base_unchanged(pipeline, fill_in, 
     assert (
         spacy.load(tmp_path / "shared")
         .get_pipe("krissel_linker")
-        .kb.description()["prototype_sources"]
+        .kb.description()["verdict_sources"]
         == {}
     )

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-
 from spacy_krissel.building.gold_overlay import GoldMention, with_overlay
+
 from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.kb.candidates import matched_name

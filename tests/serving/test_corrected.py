@@ -180,15 +180,14 @@ def test_only_new_corrections_are_encoded(linker, monkeypatch):
         linker.linker, "encode", lambda views: encoded.extend(views) or encode(views)
     )
     first = correct(linker, **COLD, right=("D3",))
-    # In its context, and alone.
-    assert [view.mention for view in encoded] == ["cold"] * 2
+    assert [view.mention for view in encoded] == ["cold"]
     correct(linker, text="MS was used.", start=0, end=2, right=("C1",))
-    assert [view.mention for view in encoded] == ["cold"] * 2 + ["MS"] * 2
+    assert [view.mention for view in encoded] == ["cold", "MS"]
     linker.remove(first.id)
-    assert len(encoded) == 4
+    assert len(encoded) == 2
     # What is not in force is forgotten.
     correct(linker, **COLD, right=("D3",))
-    assert [view.mention for view in encoded] == ["cold"] * 2 + ["MS"] * 2 + ["cold"] * 2
+    assert [view.mention for view in encoded] == ["cold", "MS", "cold"]
 
 
 def test_corrections_survive_a_restart(nlp, saved, tmp_path):
@@ -210,6 +209,9 @@ SAID = [
     (TEXT, 9, 13, ("D0",)),
     (TEXT, 9, 13, ()),
     (TEXT, 9, 13, ("D9",)),
+    (TEXT, 9, 13, (), ("D2",)),
+    (TEXT, 9, 13, (), ("D3",)),
+    ("A cold hand.", 2, 6, (), ("D2", "D3")),
     ("A cold night.", 2, 6, ("D3",)),
     ("A cold hand.", 2, 6, ("D3",)),
     ("A cold hand.", 2, 6, ("D2", "D3")),
@@ -227,6 +229,12 @@ LINKED = [
         (Mention(2, 6), Mention(13, 23), Mention(25, 30), Mention(36, 39)),
     ),
 ]
+
+
+def values(text, start, end, right, rejected=()):
+    return {"text": text, "start": start, "end": end, "right": right, "rejected": rejected}
+
+
 DONE = st.lists(
     st.tuples(st.sampled_from(["add", "add", "remove", "follow"]), st.integers(0, 50)), max_size=12
 )
@@ -247,8 +255,7 @@ def test_corrections_in_force_do_not_depend_on_their_history(shared_linker, othe
     in_force = []
     for do, number in done:
         if do == "add":
-            text, start, end, right = SAID[number % len(SAID)]
-            in_force.append(log.new(text=text, start=start, end=end, right=right))
+            in_force.append(log.new(**values(*SAID[number % len(SAID)])))
             linker.add(in_force[-1])
         elif do == "follow":
             in_force = in_force[number % 4 :]
@@ -261,9 +268,7 @@ def test_corrections_in_force_do_not_depend_on_their_history(shared_linker, othe
     linked = linker.link(LINKED)
     assert nearly(linked) == nearly(other_linker.link(LINKED))
     # By the same vectors, all is exactly as it was.
-    more = [
-        log.new(text=text, start=start, end=end, right=right) for text, start, end, right in SAID
-    ]
+    more = [log.new(**values(*each)) for each in SAID]
     for each in more:
         linker.add(each)
     for each in more[::-1]:
@@ -281,7 +286,7 @@ def nearly(values):
 
 
 def test_start_reuses_cached_vectors_of_the_same_encoder(saved, tmp_path, monkeypatch):
-    monkeypatch.setattr(vector_cache, "MIN_NEW", 3)
+    monkeypatch.setattr(vector_cache, "MIN_NEW", 2)
     path, log = tmp_path / "vectors.npz", CorrectionLog()
     log.add(log.new(**COLD, right=("D3",)))
 
@@ -300,12 +305,12 @@ def test_start_reuses_cached_vectors_of_the_same_encoder(saved, tmp_path, monkey
         return answer(linker), n
 
     # Too few for a file.
-    assert started()[1] == 2 and not path.exists()
+    assert started()[1] == 1 and not path.exists()
     log.add(log.new(text="MS was used.", start=0, end=2, right=("C1",)))
     first, n = started()
-    assert n == 4 and started() == (first, 0)
+    assert n == 2 and started() == (first, 0)
     # Those of another encoder do not count.
-    assert [started(encoder)[1] for encoder in ("another", "another", None, None)] == [4, 0, 4, 0]
+    assert [started(encoder)[1] for encoder in ("another", "another", None, None)] == [2, 0, 2, 0]
     whole = path.read_bytes()
     for content in (
         b"",
@@ -316,7 +321,7 @@ def test_start_reuses_cached_vectors_of_the_same_encoder(saved, tmp_path, monkey
     ):
         path.write_bytes(content)
         with pytest.warns(KrisselWarning, match="KW684"):
-            assert started() == (first, 4)
+            assert started() == (first, 2)
         # It is written again.
         assert started() == (first, 0)
 
@@ -337,10 +342,45 @@ def test_unwritable_vector_cache_only_warns(saved, tmp_path, monkeypatch):
 
 def test_a_mistaken_correction_can_be_corrected(linker):
     before = answer(linker)
-    for right, linked in ((("D3",), "D3"), (("D0",), "D0"), ((), "D2")):
-        correct(linker, **COLD, right=right)
+    made = []
+    for right, linked in ((("D3",), "D3"), (("D0",), "D0"), ((), "NIL"), (("D2",), "D2")):
+        made.append(correct(linker, **COLD, right=right))
+        assert answer(linker)[0]["mentions"][0]["kb_id"] == linked
+    # What was said before counts again.
+    for each, linked in zip(made[::-1], ("NIL", "D0", "D3", "D2"), strict=True):
+        linker.remove(each.id)
         assert answer(linker)[0]["mentions"][0]["kb_id"] == linked
     assert answer(linker) == before
+
+
+def test_rejected_entity_is_not_linked_and_the_rejection_is_undone(linker):
+    before = answer(linker)
+    made = [
+        correct(linker, **COLD, rejected=(before[0]["mentions"][0]["kb_id"],)),
+        # An alternative way to write it, and another entity of the same mention.
+        correct(linker, **COLD, rejected=("D3",)),
+    ]
+    found = answer(linker)[0]["mentions"][0]
+    assert found["kb_id"] not in ("D2", "D3")
+    assert not {"D2", "D3"} & {each["id"] for each in found["candidates"]}
+    for each in made:
+        linker.remove(each.id)
+    assert answer(linker) == before
+
+
+def test_correction_of_one_document_does_not_decide_in_others(linker):
+    texts = (Document(TEXT, "a"), Document(f"Once more. {TEXT}", "b"))
+
+    def decided():
+        first = (each["mentions"][0]["candidates"][0] for each in linker.link(texts))
+        return [each["id"] if each["kind"] == "verdict" else "" for each in first]
+
+    made = correct(linker, **COLD, right=("D3",), doc="a", same_document=True)
+    assert decided() == ["D3", ""]
+    correct(linker, **COLD, right=("D0",), doc="a")
+    assert decided() == ["D0", "D0"]
+    linker.remove(made.id)
+    assert decided() == ["D0", "D0"]
 
 
 def test_correction_to_a_removed_entity_warns_on_start(nlp):
@@ -357,7 +397,14 @@ def test_correction_to_a_removed_entity_warns_on_start(nlp):
 
 @pytest.mark.parametrize(
     "values",
-    [{"end": 9}, {"start": -1}, {"end": 99}, {"start": 8, "end": 9}, {"right": ("D3", "D99")}],
+    [
+        {"end": 9},
+        {"start": -1},
+        {"end": 99},
+        {"start": 8, "end": 9},
+        {"right": ("D3", "D99")},
+        {"rejected": ("D99",)},
+    ],
 )
 def test_invalid_correction_raises_and_is_not_kept(linker, values):
     with pytest.raises(KrisselError, match="K682"):
@@ -445,9 +492,9 @@ def test_export_has_corrections_given_mentions_and_min_confidence(linker):
     assert exported(1.0) == [("Y", "NIL"), ("MENTION", "NIL")] and exported(0.0) == before
     correct(linker, **COLD, right=("D3",))
     assert exported() == [("Y", "D3"), ("MENTION", "C1")]
-    # Links that the pipeline left out come back.
+    # Links that the pipeline left out come back; the correction stays.
     linker.linker.configure(min_confidence=1.0)
-    assert exported() == [("Y", "NIL"), ("MENTION", "NIL")]
+    assert exported() == [("Y", "D3"), ("MENTION", "NIL")] == exported(1.0)
     assert exported(0.0) == [("Y", "D3"), ("MENTION", "C1")]
 
 

@@ -137,6 +137,20 @@ def test_correction_counts_and_can_be_undone(page):
     assert page.problems() == []
 
 
+def test_wrong_link_can_be_rejected_and_the_rejection_undone(page):
+    page.link(TEXT)
+    before = page.mentions()
+    page.mention("cold").click()
+    page.until(lambda: "common cold" in page.text("entity"))
+    page.button("This is wrong: common cold").send_keys(Keys.ENTER)
+    page.until(lambda: "in force" in page.text("status"))
+    assert "“cold” is not D2" in page.text("corrections")
+    assert page.mentions() != before and "common cold" not in page.mention("cold").text
+    page.button("Undo").click()
+    page.until(lambda: "taken back" in page.text("status"))
+    assert page.mentions() == before and page.problems() == []
+
+
 def test_mentions_the_pipeline_missed_can_be_added(page):
     page.link(TEXT)
     page.browser.execute_script(

@@ -91,6 +91,31 @@ def test_invalid_export_requests_are_refused(client, given, status, said):
     assert answered.status_code == status and said in answered.json()["error"]
 
 
+def test_rejections_hold_and_are_undone_by_request(client):
+    mention = {"text": TEXT, "start": 9, "end": 13}
+
+    def link():
+        document = {"text": TEXT, "mentions": [{"start": 9, "end": 13}]}
+        found = client.post("/link", json={"documents": [document]}).json()
+        return found["documents"][0]["mentions"][0]
+
+    before = link()
+    rejected = client.post("/corrections", json={**mention, "rejected": [before["kb_id"]]})
+    assert (rejected.status_code, rejected.json()["rejected"]) == (201, [before["kb_id"]])
+    assert before["kb_id"] not in {each["id"] for each in link()["candidates"]}
+    none = client.post("/corrections", json={**mention, "same_document": True})
+    assert (link()["kb_id"], link()["candidates"]) == ("NIL", [])
+    # An exported link cannot come back by another threshold either.
+    values = {"text": TEXT, "format": "jsonl", "min_confidence": 0}
+    exported = client.post("/export", json=values).json()["mentions"]
+    assert next(each["kb_id"] for each in exported if each["start"] == 9) == "NIL"
+    unknown = client.post("/corrections", json={**mention, "rejected": ["D99"]})
+    assert (unknown.status_code, "D99" in unknown.text) == (422, True)
+    for made in (none, rejected):
+        assert client.delete(f"/corrections/{made.json()['id']}").status_code == 200
+    assert link() == before
+
+
 def test_entities_and_corrections_have_routes(client):
     assert client.get("/entities/D1").json()["definition"] == "Myelin is lost."
     assert client.get("/entities/D99").status_code == 404

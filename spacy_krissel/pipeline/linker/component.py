@@ -45,7 +45,18 @@ LIKENESS = "likeness"
 # In the order of addition; the vector term comes first.
 BUILT_IN = (VectorTerm, LexicalTerm, GoldTerm, SpeciesTerm, SpellingTerm, DocumentTerm)
 # Keys of candidates that are not terms.
-RESERVED = ("id", "name", "score", "match", "kind", "evidence", "doc", "source", "confidence")
+RESERVED = (
+    "id",
+    "name",
+    "score",
+    "match",
+    "kind",
+    "evidence",
+    "doc",
+    "source",
+    "confidence",
+    "verdict",
+)
 
 
 def built_in_terms(settings: LinkerSettings, kb: KBSnapshot) -> list[Term]:

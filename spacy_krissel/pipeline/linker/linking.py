@@ -17,6 +17,7 @@ from .match import with_match
 from .query import Query
 from .terms.term import Pairs, Term
 from .terms.vectors import VectorTerm
+from .verdicts import with_verdicts
 
 # Ties and thresholds need the second-best entity even if one candidate is wanted.
 MIN_CANDIDATES = 2
@@ -45,7 +46,8 @@ def link_mentions(
     result = with_confidence(query, _joined(parts, len(query)), settings)
     for term in terms:
         result = term.revise(query, result)
-    return _decided(query.kb, with_known(result), settings, n_candidates)
+    result = with_verdicts(query, with_known(result), terms, settings)
+    return _decided(query.kb, result, settings, n_candidates)
 
 
 def _joined(parts: Sequence[tuple[Iterable[int], SearchResult]], n: int) -> SearchResult:
@@ -84,6 +86,8 @@ def _decided(
         nil |= result.scores[:, 0].astype(np.float64) < settings.threshold
     if result.confidence is not None:
         nil |= result.confidence[:, 0].astype(np.float64) < settings.min_confidence
+    if result.verdicts is not None:
+        nil &= (result.verdicts < 0) | (best < 0)
     ids = np.full(len(best), NIL, dtype=object)
     ids[~nil] = kb.entity_ids.take(best[~nil])
     ties: list[list[str]] = [[] for _ in best]

@@ -10,6 +10,7 @@ from spacy.tokens import Doc, Span
 
 from ...kb.nearest import VisibilityFilter
 from ...kb.snapshot import KBSnapshot
+from ...kb.verdicts import form_key
 from ...lexical.groups import distinct, indices_of, pair_keys
 from ...lexical.index import LexicalIndex, Texts
 from ...lexical.likeness import Likeness
@@ -289,6 +290,23 @@ class Query:
         """The allowed entities that have a name with the spelling of a mention."""
         found = self.lexical.spelling_matches(self.kb.entities.species[0])
         return found if self.allowed is None else found.at(self.allowed[found.entities])
+
+    @cached_property
+    def alike(self) -> tuple[np.ndarray, np.ndarray]:
+        """The verdicts on mentions with the canonical form of a mention here: rows of the mentions,
+        ascending, and of the verdicts (n,) each."""
+        table = self.kb.verdicts
+        if not len(table) or self.visible is not None:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        # The same mention may be expanded here and there not.
+        read = (self.texts, self.written, [span.text for span in self.spans])
+        mentions = np.concatenate([np.arange(len(texts)) for texts in read])
+        different, of_text = distinct([text for texts in read for text in texts])
+        keys, of_key = np.unique([*map(form_key, different)], return_inverse=True)
+        of_asked = np.unique(pair_keys(mentions, of_key[of_text]), return_index=True)[1]
+        rows, owner = table.alike(keys[of_key[of_text[of_asked]]])
+        found = np.unique(pair_keys(mentions[of_asked][owner], rows), return_index=True)[1]
+        return mentions[of_asked][owner][found], rows[found]
 
     @cached_property
     def is_unambiguous(self) -> np.ndarray:

@@ -256,7 +256,7 @@ function view(id, isAsked = false) {
   drawEvidence(mention, candidate(mention, id));
   for (const each of $("found").querySelectorAll("button")) each.setAttribute("aria-current", String(each.dataset.id === id));
   if (id === "NIL") {
-    const why = best ? "None of the candidates is likely enough." : "Nothing in the vocabulary is like it.";
+    const why = best ? "None of the candidates is likely enough." : "Nothing in the vocabulary is like it, or a person said that it has none.";
     $("entity").replaceChildren(make("h3", { class: "name" }, "No entity"), make("p", { class: "soft" }, why), make("p", { class: "row" }, none("This is right")));
     if (isAsked) say("No entity", "unseen");
     return;
@@ -294,7 +294,7 @@ function card(mention, found) {
   const actions = [
     make("button", { type: "button", class: isLinked ? "" : "main", "aria-label": `This is right: ${found.name}`, on: { click: guarded(() => correct([found.id])) } }, "This is right"),
     none(NONE),
-    ...(isLinked ? [] : [make("button", { type: "button", on: { click: () => look(id) } }, "Back to the link")]),
+    ...(isLinked ? [make("button", { type: "button", "aria-label": `This is wrong: ${found.name}`, on: { click: guarded(() => correct([], [found.id])) } }, "This is wrong")] : [make("button", { type: "button", on: { click: () => look(id) } }, "Back to the link")]),
   ];
   return [
     make("h3", { class: "name" }, found.name),
@@ -396,10 +396,10 @@ async function search() {
 
 // Corrections -------------------------------------------------------------------------------------------------------
 
-async function correct(right) {
+async function correct(right, rejected = []) {
   const mention = state.mentions[state.chosen];
   const { start, end } = mention;
-  await post("corrections", { text: state.text, start, end, right, linked: linked(mention), doc: state.file, author: $("author").value });
+  await post("corrections", { text: state.text, start, end, right, rejected, linked: linked(mention), doc: state.file, author: $("author").value });
   await link(state.mentions);
   await drawCorrections();
   // What was clicked may be gone.
@@ -413,7 +413,7 @@ async function drawCorrections() {
   $("no-corrections").hidden = total > 0 && corrections.length === total;
   $("no-corrections").textContent = total ? `The last ${corrections.length.toLocaleString("en")} of ${total.toLocaleString("en")}.` : "None.";
   $("corrections").replaceChildren(...corrections.reverse().map((each) => {
-    const said = `“${each.mention}” is ${each.right.join(", ") || "no entity"}`;
+    const said = `“${each.mention}” is ${each.right.join(", ") || (each.rejected.length ? `not ${each.rejected.join(", ")}` : "no entity")}`;
     const by = [each.author, each.time.replace("T", " ").replace("+00:00", " UTC")].filter(Boolean).join(", ");
     const undo = guarded(async () => {
       await ask(`corrections/${each.id}?author=${encodeURIComponent($("author").value)}`, { method: "DELETE" });
