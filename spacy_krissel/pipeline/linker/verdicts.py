@@ -58,8 +58,8 @@ def _with_evidence(query: Query, result: SearchResult) -> SearchResult:
     A verdict counts by the cosine of the contexts, several by the logarithm of their sum. For an
     entity with the mention as a name, a correction adds little: context decides between homonyms.
     For another one it is a new name, and the entity gains what it lacks to come first. Between
-    entities of several species nothing is known of homonyms, and a new name counts for an entity of
-    the document's most likely species.
+    entities of several species, rejections and homonyms count in their own sentences only, and a
+    new name counts for an entity of the document's most likely species.
     """
     net = _net(query, result)
     if not net.any():
@@ -67,8 +67,9 @@ def _with_evidence(query: Query, result: SearchResult) -> SearchResult:
     species = result.parts.get("species")
     is_named, is_shared = _named(query, result, net != 0)
     if species is not None:
-        # Which of a gene's homonyms it is, its document says, not another one.
-        net[is_named & is_shared[:, None]] = 0
+        # Which gene a name is of, its document says, not another one: 922 rejections on NLM-Gene
+        # cost 23 correct links of 4,790 where they counted for names that are no homonyms.
+        net[(is_named & is_shared[:, None]) | (net < 0)] = 0
         net[(net > 0) & ~is_named & (species < species.max(axis=1, keepdims=True))] = 0
     strength = np.sign(net) * np.log2(1 + np.abs(net))
     is_right = strength > 0
