@@ -45,7 +45,8 @@ def candidate_dicts(
         "confidence": result.confidence,
     }
     known = {key: values for key, values in of_query.items() if values is not None}
-    template = _shared_keys(["id", "name", "kind", "evidence", *known])
+    always = ["id", "name", "kind", "evidence", *known]
+    template = _shared_keys([key for key in always if key != VERDICT])
     shown = [template.copy() for _ in rows]
     for candidate, *fields_ in zip(shown, *columns, strict=True):
         candidate["id"], candidate["name"], candidate["kind"], candidate["evidence"] = fields_

@@ -56,7 +56,12 @@ def test_inactive_entities_survive_saving_and_copying(kb, tmp_path):
     for copy in copies(kb, tmp_path):
         assert state(copy) == state(kb) and copy.made_with == {"names": True}
         assert copy.description() == kb.description()
-        assert copy.description()["inactive"] == {"entities": 2, "prototypes": 2, "gold": 2}
+        assert copy.description()["inactive"] == {
+            "entities": 2,
+            "prototypes": 2,
+            "gold": 2,
+            "verdicts": 0,
+        }
         # None of them is searched or found.
         np.testing.assert_array_equal(copy.search(VECTORS, 4).scores, before.scores)
         assert "X1" not in copy and not copy.contains_alias("one") and len(copy) == 4

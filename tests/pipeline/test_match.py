@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
-from spacy_krissel.building.gold_overlay import GoldMention, with_overlay
 
 from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes
@@ -164,21 +163,18 @@ def test_match_equals_its_restatement(labels, named, gold, guesses, mentions, sp
             assert MATCHES[code] == expected, (text, own, entity)
 
 
-def test_a_correction_is_a_mention_unless_it_is_a_name():
+def test_a_gold_mention_is_a_mention_unless_it_is_a_name():
     kb, _ = make_kb(["cold", "WAS"], [(0, "common cold")], [], [])
-    kb.build_index()
-    corrected, overlay = with_overlay(kb)
     given = ["frostbite", "Common Cold"]
     mentions = [
-        GoldMention((0,), name_view(text), Origin("said", "", i, i + 1, f"h{i}"))
+        Prototype(kb.entity_ids[0], "gold", name_view(text), Origin("said", "", i, i + 1, f"h{i}"))
         for i, text in enumerate(given)
     ]
-    overlay.add(enumerate(mentions), lambda views: np.ones((len(views), 2), dtype=np.float32))
-    overlay.show([0, 1])
-    cfg = LinkerSettings(lexical_weight=0.3)
+    kb.add_prototypes(mentions, np.ones((len(mentions), 2), dtype=np.float32))
+    cfg = LinkerSettings(lexical_weight=0.3, gold_prior=0.0, gold_name_weight=0.0)
 
     def found(*texts, written=None):
-        snapshot = corrected.snapshot()
+        snapshot = kb.snapshot()
         vectors = snapshot.queries(np.ones((len(texts), 2), dtype=np.float32))
         query = Query(
             snapshot, [*map(name_view, texts)], written=[*(written or texts)], vectors=vectors
@@ -187,9 +183,9 @@ def test_a_correction_is_a_mention_unless_it_is_a_name():
         return [MATCHES[code] for code in match_codes(query, result)[:, 0]]
 
     assert found("Frostbite", "common cold", "cold") == ["mention", "synonym", "label"]
-    # An abbreviation that somebody corrected.
+    # An abbreviation that somebody annotated.
     assert found("freezing of skin", written=["frostbite"]) == ["mention"]
-    overlay.hide([0])
+    kb.remove_prototypes(kind="gold")
     assert found("Frostbite", "common cold") == ["context", "synonym"]
 
 
