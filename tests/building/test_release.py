@@ -1,6 +1,7 @@
 """Entities of a knowledge base in another release, and what people added to it."""
 
 import warnings
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,6 +22,8 @@ from spacy_krissel.building.release import (
 from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Origin, Prototype
+from spacy_krissel.kb.snapshot import verdicts_of
+from spacy_krissel.kb.verdicts import Verdict
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
@@ -272,6 +275,57 @@ def test_names_added_by_hand_stay(make_kb, store_of):
     assert new.contains_alias("wheeze") and not new.contains_alias("m")
     again, _ = updated(new, store_of(FIRST))
     assert again.contains_alias("wheeze") and again.contains_alias("m")
+
+
+def verdict(number, right=(), rejected=(), **more):
+    view = View("She had ", f"mention {number}", ".")
+    origin = Origin("me", f"doc {number}", 8, 17)
+    return Verdict(view, tuple(right), tuple(rejected), origin=origin, **more)
+
+
+def test_verdicts_follow_their_entities_or_become_inactive_in_part(make_kb, store_of, tmp_path):
+    kb = make_kb(FIRST)
+    kb.add_verdicts(
+        [
+            verdict(0, ["A:3"], ["A:1"]),
+            # One entity of each is gone, or was split.
+            verdict(1, ["A:6", "A:2"]),
+            verdict(2, ["A:5"], ["A:4"]),
+            verdict(3, [], ["A:6"]),
+            verdict(4, no_entity=True),
+        ]
+    )
+    vectors = np.array(kb.verdicts.vectors)
+    new, changes = updated(kb, store_of(SECOND))
+    kept = [
+        verdict(0, ["A:2"], ["A:1"]),
+        verdict(1, ["A:2"]),
+        verdict(2, [], ["A:7"]),
+        verdict(4, no_entity=True),
+    ]
+    gone = [verdict(1, ["A:6"]), verdict(2, ["A:5"]), verdict(3, [], ["A:6"])]
+    assert [*new.all_verdicts()] == kept and [*verdicts_of(new.inactive)] == gone
+    assert np.allclose(new.verdicts.vectors, vectors[[0, 1, 2, 4]])
+    said = Counter((each.what, each.change) for each in changes if each.what != "own name")
+    assert said == {
+        ("correction", "followed"): 1,
+        ("correction", "kept"): 1,
+        ("correction", "inactive"): 2,
+        ("rejection", "kept"): 1,
+        ("rejection", "followed"): 1,
+        ("rejection", "inactive"): 1,
+    }
+    # They survive a copy, and come back with their entities.
+    new.to_disk(tmp_path / "kb")
+    read = PrototypeKB(Vocab(), 0).from_disk(tmp_path / "kb")
+    assert [*verdicts_of(read.inactive)] == gone
+    read.attach_encoder(encode)
+    again, changes = updated(read, store_of([*SECOND, FIRST[5]]))
+    assert [*again.all_verdicts()] == [*kept, gone[0], gone[2]]
+    assert [*verdicts_of(again.inactive)] == [gone[1]]
+    assert Counter(each.change for each in changes)["active again"] == 2
+    again.remove_verdicts(source="me")
+    assert not len(again.verdicts) and not len(again.inactive.verdicts)
 
 
 def mined(entity, mention, doc, kind="mention"):
