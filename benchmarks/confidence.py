@@ -1,4 +1,4 @@
-"""How well a linker's confidence separates correct from wrong links, fitted without gold mentions.
+"""Calibration and precision of a linker's confidence, fitted without gold mentions.
 
     python benchmarks/confidence.py PIPELINE GOLD.spacy [--label Disease] [--texts] [--as-built]
 

@@ -22,7 +22,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import typer
@@ -61,6 +61,7 @@ class MadeSource:
 
     use_references = reference_prototypes = mentions_only = details = False
     ontology = SimpleNamespace(manifest={"info": {}})
+    made_with: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, entities: int, prototypes: int) -> None:
         self.n_entities = entities

@@ -13,9 +13,10 @@ from spacy.tokens import Span
 import spacy_krissel
 from spacy_krissel import Entity, KrisselError, KrisselWarning, build, build_ontology
 from spacy_krissel.commands import build_linker
-from spacy_krissel.evaluation.confidence import ConfidenceFit, show_fit_confidence
+from spacy_krissel.evaluation.confidence import TRUST, ConfidenceFit, show_fit_confidence
 from spacy_krissel.index import devices
 from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.pipeline.linker.confidence import BY_CHANCE, LISTED
 from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import View
 
@@ -42,7 +43,9 @@ def test_one_command_builds_a_pipeline(run, toy_files, finder, tmp_path):
     links = {ent.text: ent.kb_id_ for ent in nlp(TEXT).ents}
     assert links["rickets"] == "T12" and links["common cold"] == "T04"
     candidate = nlp(TEXT).ents[0]._.krissel_candidates[0]
-    assert candidate["confidence"] == pytest.approx(0.95)
+    # A listed name, where a quarter of mentions is expected to have no entity.
+    known = 0.75 * LISTED / (0.75 * LISTED + 0.25 * BY_CHANCE)
+    assert candidate["confidence"] == pytest.approx(TRUST * known)
     assert nlp.get_pipe("krissel_linker").kb["T04"].aliases
     # Nothing is left of the work.
     assert sorted(path.name for path in tmp_path.iterdir()) == ["built", "finder"]
@@ -385,12 +388,13 @@ def test_percentages_are_shown_only_for_100_names_or_more(n, stated):
         "n": n,
         "n_with_other_names": n,
         "right_without_the_name": 0.5,
-        "linked": 0.9,
-        "precision": 0.9,
+        "precision_known": 0.9,
+        "linked_nil": 0.1,
+        "nil_share_by_label": {},
     }
     nlp = spacy.blank("en")
     said = build_linker.show_build(build_linker.Built(nlp, "out", n, n, 0, data))
-    fit = ConfidenceFit(None, 0.5, {**data, "nil_share": 0.03})
+    fit = ConfidenceFit(None, 0.5, data)
     for text in (said, show_fit_confidence(fit, "out")):
         assert ("Too few names to tell" in text) is not stated
         assert ("%" in text) is stated

@@ -157,8 +157,8 @@ def test_open_bounds_are_the_same_in_help_and_error(name, option):
 
 
 def test_nil_share_has_the_same_bound_in_help_and_error(run):
-    words = "a number from 0 to below 0.4"
+    words = "a number from 0 to below 1"
     assert words in " ".join(run("confidence", "--help").replace("│", " ").split())
-    said = run("confidence", "linker", "-o", "out", "--nil-share", "0.4", code=2)
-    assert f"0.4 is not {words}" in " ".join(said.replace("│", " ").split())
+    said = run("confidence", "linker", "-o", "out", "--nil-share", "1", code=2)
+    assert f"1.0 is not {words}" in " ".join(said.replace("│", " ").split())
     assert ("confidence", "nil_share") in OPEN and ("build", "precision") in OPEN

@@ -150,8 +150,8 @@ def test_a_linker_is_updated_and_the_report_names_each_change(run, linker, secon
     )
     links = {each[9]: each[1:6] for each in changes if each[0] == "link"}
     assert links["gout"] == ("followed", "A:3", "gout", "A:2", "rickets")
-    assert links["mumps"][0] == "other entity" and links["mumps"][3:] == ("A:10", "mumps")
-    assert links["measles"][:3] == ("other entity", "A:6", "measles")
+    assert links["mumps"] == ("linked now", "NIL", "", "A:10", "mumps")
+    assert links["measles"] == ("NIL now", "A:6", "measles", "NIL", "")
     assert "asthma" not in links
 
 
@@ -349,8 +349,9 @@ def test_a_table_of_changes_can_be_filled_in(run, linker, second, tmp_path):
         writer.writeheader()
         writer.writerows(rows)
     said = run("correct", tmp_path / "newer", table, "-o", tmp_path / "decided")
-    assert "added: 1" in said
-    assert ("A:8", "runny nose") in gold_of(find_linker(spacy.load(tmp_path / "decided")).kb)
+    assert "corrections: 1" in said
+    (said,) = find_linker(spacy.load(tmp_path / "decided")).kb.all_verdicts()
+    assert (said.right, said.view.mention) == (("A:8",), "runny nose")
     assert "row(s) that were filled in" in run("update", linker, second, "--report", table, code=1)
 
 

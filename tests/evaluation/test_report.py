@@ -377,9 +377,9 @@ def test_every_term_has_an_explanation(report):
 
 
 def test_the_documentation_explains_terms_like_the_report():
-    text = "".join(
-        (DOCS / page).read_text(encoding="utf8") for page in ("evaluate.md", "quickstart.md")
-    )
+    # The kinds of matches have names of their own.
+    kinds, _, _ = (DOCS / "quickstart.md").read_text(encoding="utf8").partition("### How a name")
+    text = (DOCS / "evaluate.md").read_text(encoding="utf8") + kinds
     found = dict(re.findall(r"^\| `?([\w ]+)`? \| (.+) \|$", text, re.MULTILINE))
     # As the kind of a prototype only.
     assert found.pop("gold") != MEANINGS["gold"]
