@@ -9,8 +9,9 @@ own, and in "We saw WORD in them."
 
 For each pipeline and set: words of which a candidate has a confidence of 0.9 or more; how many of
 these candidates have the word as a name in canonical form, how many have a name with only the same
-`spelling`, and how many have neither; and words linked at the pipeline's own `min_confidence`. Ends
-with exit status 1 if a candidate that has neither reaches 0.9.
+`spelling`, and how many have neither; words linked at the pipeline's own `min_confidence`, and how
+many of these are no name of their entity. Ends with exit status 1 if a candidate that has neither
+reaches 0.9.
 """
 
 import random
@@ -59,17 +60,17 @@ def main(
     rows, wrong = [], []
     for path in pipelines:
         nlp = load_pipeline(path)
-        lowest = find_linker(nlp).cfg["min_confidence"]
         for title, chosen in sets.items():
             counts: Counter[str] = Counter()
-            for word, confidence, kinds in linked(nlp, chosen):
+            for word, links, kinds in linked(nlp, chosen):
                 counts.update(kinds.keys())
                 counts["confident"] += bool(kinds)
-                counts["linked"] += confidence >= lowest
+                counts["linked"] += bool(links)
+                counts["no name"] += NEITHER in links
                 wrong += [
                     f"{path.name}: {word} ({title}), {each}" for each in kinds.get(NEITHER, ())
                 ]
-            found = ("confident", NAME, SPELLING, NEITHER, "linked")
+            found = ("confident", NAME, SPELLING, NEITHER, "linked", "no name")
             rows.append(
                 (
                     path.name,
@@ -86,8 +87,9 @@ def main(
         "same spelling",
         "neither",
         "linked",
+        "linked, no name",
     )
-    msg.table(rows, header=header, divider=True, aligns=("l", "l", *"rrrrrr"))
+    msg.table(rows, header=header, divider=True, aligns=("l", "l", *"rrrrrrr"))
     if wrong:
         msg.fail(f"{len(wrong)} words that are no name", "\n".join(wrong), exits=1)
 
@@ -107,11 +109,13 @@ def word_sets(texts: Iterable[str], n: int, seed: int) -> dict[str, list[str]]:
     return {"common": common, "random": chosen, "made up": sorted(made_up)}
 
 
-def linked(nlp: Language, words: Sequence[str]) -> Iterator[tuple[str, float, dict[str, set[str]]]]:
+def linked(
+    nlp: Language, words: Sequence[str]
+) -> Iterator[tuple[str, set[str], dict[str, set[str]]]]:
     """Link each word in each context.
 
-    YIELDS: a word, the confidence of its most confident link, and its confident candidates,
-    described, by their kind: `NAME`, `SPELLING` or `NEITHER`.
+    YIELDS: a word, the kinds of its links at the pipeline's `min_confidence`, and its confident
+    candidates, described, by their kind: `NAME`, `SPELLING` or `NEITHER`.
     """
     linker = find_linker(nlp)
     lowest, linker.cfg["min_confidence"] = linker.cfg["min_confidence"], 0.0
@@ -126,7 +130,8 @@ def linked(nlp: Language, words: Sequence[str]) -> Iterator[tuple[str, float, di
                 kinds.setdefault(kind_of(linker.kb, candidate["id"], word), set()).add(
                     described(candidate)
                 )
-        yield word, max((each[0]["confidence"] for each in of_word if each), default=0.0), kinds
+        best = [each[0] for each in of_word if each and each[0]["confidence"] >= lowest]
+        yield word, {kind_of(linker.kb, each["id"], word) for each in best}, kinds
 
 
 def mention(nlp: Language, word: str, left: Sequence[str], right: Sequence[str]) -> Doc:
