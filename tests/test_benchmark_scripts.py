@@ -9,6 +9,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 import spacy
 from spacy.tokens import DocBin, Span
@@ -473,7 +474,9 @@ def test_only_words_that_are_names_are_linked_confidently(benchmark, tmp_path, c
     )
     script.main([tmp_path / "linker"], tmp_path / "text.txt", words=400)
     row = next(line for line in capsys.readouterr().out.splitlines() if "common" in line)
-    pipeline, _, n, confident, name, spelling, neither, _ = row.split()
+    pipeline, _, n, confident, name, spelling, neither, _, no_name = row.split()
+    # "heart" is linked to an entity that has it as an induced name only.
+    assert no_name in ("0", "1")
     assert (pipeline, confident, name, spelling, neither) == ("linker", "2", "2", "0", "0") and int(
         n
     ) > 300
@@ -500,6 +503,18 @@ def test_word_sets_are_limited_and_reproducible(benchmark):
     few = script.word_sets(texts, 1, seed=1)
     assert set(few["random"]) <= {"zebra", "ibex"} and [*map(len, few.values())] == [1, 1, 1]
     assert few == script.word_sets(texts, 1, seed=1)
+
+
+def test_confidence_benchmark_counts_other_labels_as_unknown(benchmark, linking, capsys):
+    script = benchmark("confidence")
+    script.main(linking / "linker", linking / "gold.spacy", seeds=1)
+    script.main(linking / "linker", linking / "gold.spacy", label=["Other"], as_built=True)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    first, second = (row for row in rows if row and row[0] == "0")
+    assert first[1:3] == ["6", "6"] and second[1:3] == ["6", "0"]
+    confidence, right = np.array([0.95, 0.85, 0.15]), np.array([True, False, False])
+    assert script.calibration_error(confidence, right) == pytest.approx((0.05 + 0.85 + 0.15) / 3)
+    assert script.area(confidence, right) == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
 
 
 def test_gold_settings_benchmark_pairs_the_links_of_each_setting(benchmark, linking, capsys):
