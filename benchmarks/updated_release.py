@@ -28,6 +28,7 @@ import typer
 from spacy_krissel import build, update
 from spacy_krissel.commands.correct_links import correct
 from spacy_krissel.commands.update_linker import Updated, show_update
+from spacy_krissel.kb.snapshot import verdicts_of
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
 RESULT = Path(__file__).parent / "results" / "updated_release.json"
@@ -246,14 +247,10 @@ def expected_counts(old: Terms, new: Terms, gold: Iterable[Gold]) -> Counter[tup
 
 
 def gold_of(nlp: Any) -> set[tuple[str, int, int]]:
-    """Return the mentions of all gold prototypes, active or not."""
+    """Return the mentions of all corrections, active or not."""
     kb = find_linker(nlp).kb
     tables = [kb.current, *([] if kb.inactive is None else [kb.inactive])]
-    return {
-        each.origin[1:4]
-        for now in tables
-        for each in now.prototypes_at(now.prototypes.rows_of_kinds(["gold"]))
-    }
+    return {each.origin[1:4] for now in tables for each in verdicts_of(now)}
 
 
 def compared(
@@ -297,7 +294,7 @@ def measured(
     built = build(files[0], folder / "built")
     write_corrections(gold, folder / "gold.tsv")
     counted = correct(built.output, folder / "gold.tsv", folder / "corrected")
-    assert counted["added"] == len(gold), counted
+    assert counted["corrections"] == len(gold), counted
     began = time.process_time()
     updated = update(folder / "corrected", files[1], folder / "updated")
     seconds = time.process_time() - began

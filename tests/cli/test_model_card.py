@@ -71,7 +71,7 @@ def test_the_model_card_of_a_built_pipeline_names_its_ontology_and_sources(linke
     for said in (
         "CC0 \\| toy",
         f"of krissel_compact {compact['version']}, not trained further",
-        "of these correctly",
+        "of links are correct",
         "finds mentions",
         "krissel evaluate --write-meta",
     ):
@@ -222,10 +222,10 @@ def test_an_evaluation_is_dropped_when_settings_change(evaluated):
 
 
 def test_expected_accuracy_is_dropped_with_the_knowledge_base(linker, toy_store, tmp_path):
-    assert "of these correctly" in meta_of(linker)["notes"]
+    assert "of links are correct" in meta_of(linker)["notes"]
     prototypes(linker, tmp_path / "again", toy_store.path)
     meta = meta_of(tmp_path / "again")
-    assert "of these correctly" not in meta["notes"] and "confidence is below" in meta["notes"]
+    assert "of links are correct" not in meta["notes"] and "confidence is below" in meta["notes"]
 
 
 def test_write_meta_refuses_packages_and_overrides(linker, toy_files, toy_store, refuse, tmp_path):

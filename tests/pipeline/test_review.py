@@ -253,7 +253,7 @@ def test_correct_reads_a_filled_in_review_table(pipeline, texts, tmp_path):
         tmp_path / "review.tsv",
         lambda number, row: {"verdict": "yes"} if number < 4 else {"right_id": "T10"},
     )
-    assert correct(pipeline, tmp_path / "review.tsv", tmp_path / "fixed")["added"] == 6
+    assert correct(pipeline, tmp_path / "review.tsv", tmp_path / "fixed")["corrections"] == 6
 
 
 def test_precision_matches_a_hand_computed_one(pipeline, texts, tmp_path):
