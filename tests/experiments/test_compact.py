@@ -9,6 +9,7 @@ import pytest
 import spacy
 import srsly
 from lab.data.compact import gsc_plus, make_compact, open_texts
+from lab.data.phrases import phrases, phrases_of
 from numpy.testing import assert_allclose
 from spacy.tokens import DocBin
 
@@ -31,6 +32,25 @@ def json_lines(*ids):
     return "".join(
         json.dumps({"id": id_, "text": f"Text “{id_}”."}, ensure_ascii=False) + "\n" for id_ in ids
     )
+
+
+def test_phrases_are_runs_of_words_between_stop_words_and_marks():
+    text = "The TNF-α level was 4.5 mg in CD8+ T cells, not in (renal) biopsies of one two  men."
+    assert [*phrases_of(text)] == ["TNF-α level", "mg", "CD8+ T cells", "renal", "biopsies", "men"]
+    assert [*phrases_of("severe acute renal tubular necrosis")] == []
+
+
+def test_phrases_of_enough_texts_are_drawn_by_hash(tmp_path):
+    texts = tmp_path / "texts.jsonl"
+    lines = [{"id": str(i), "text": f"Renal biopsies of patients {'abc'[i]}x."} for i in range(3)]
+    texts.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert phrases([texts], tmp_path / "all.txt.gz", progress=False) == (1, 1)
+    found = gzip.decompress((tmp_path / "all.txt.gz").read_bytes()).decode()
+    assert found == "Renal biopsies\n"
+    assert phrases([texts], tmp_path / "few.txt.gz", n=2, min_docs=1, progress=False) == (2, 4)
+    phrases([texts], tmp_path / "same.txt.gz", n=2, min_docs=1, progress=False)
+    first, second = ((tmp_path / f"{name}.txt.gz").read_bytes() for name in ("few", "same"))
+    assert first == second
 
 
 def test_only_texts_of_open_sources_are_copied(tmp_path):

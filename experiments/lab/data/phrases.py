@@ -10,7 +10,7 @@ from spacy.lang.en.stop_words import STOP_WORDS
 
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.corpora.text_stream import read_texts
-from spacy_krissel.util.atomic import atomic_file
+from spacy_krissel.util.atomic import atomic_file, check_file
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.util.outputs import writes
 from spacy_krissel.util.progress import progress_bar
@@ -41,8 +41,10 @@ def phrases(
     min_docs: Minimum number of texts with the phrase
     seed: Seed of the hash
 
-    RETURNS: the number of phrases written, and of those with enough texts.
+    RETURNS: the number of phrases written, and of those with enough texts. Raises KrisselError K026
+    (output), and those of `read_texts`.
     """
+    check_file(output)
     counts: Counter[str] = Counter()
     report = CorpusReport()
     for path in texts:
@@ -56,6 +58,11 @@ def phrases(
         with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as file_:
             file_.write("".join(f"{phrase}\n" for phrase in drawn).encode("utf8"))
     return len(drawn), len(known)
+
+
+def show_phrases(numbers: tuple[int, int], output: Path) -> str:
+    drawn, known = numbers
+    return f"Phrases in {output}: {drawn:,} of {known:,}"
 
 
 def phrases_of(text: str) -> Iterator[str]:
