@@ -1,7 +1,7 @@
 """Updates of linkers to another release of their ontology, checked by counts from the files.
 
-    python benchmarks/updated_release.py hpo hp_2017.obo.gz hp_2023.json.gz gsc_plus/ann
-    gsc_plus/corpus python benchmarks/updated_release.py medic medic.txt ncbi_train.PubTator.txt
+    python benchmarks/updated_release.py hpo OLD.obo.gz NEW.json.gz gsc_plus/ann gsc_plus/corpus
+    python benchmarks/updated_release.py medic medic.txt ncbi_train.PubTator.txt
 
 Builds a linker of the earlier release, corrects it by gold mentions, updates it, and compares the
 report of `krissel update` with counts that are made from the two files alone, by other code.

@@ -1033,8 +1033,8 @@ class Warnings:
 
     # Packages `index` and `kb` (K5xx, KW5xx).
     KW501 = (
-        "[KW501] {count} of {total} gold mentions did not become prototypes, because the "
-        "knowledge base lacks their id (first: {examples}). Check that the corpus and the "
+        "[KW501] {count} of {total} annotated mentions were left out, because the knowledge base "
+        "lacks their id (first: {examples}). Check that the corpus and the "
         "ontology use the same ids."
     )
     KW502 = (

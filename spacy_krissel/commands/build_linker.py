@@ -257,7 +257,7 @@ def show_build(built: Built) -> str:
     mined = f", {built.n_mentions:,} mined mentions" if built.n_mentions else ""
     n, right = data["n_with_other_names"], data["right_without_the_name"]
     lines = [f"{built.n_entities:,} entities, {built.n_names:,} names{mined} in {built.output}"]
-    if data["n"] >= MIN_STATED and n >= MIN_STATED:
+    if n >= MIN_STATED:
         lines.append(
             f"Self-test: with the name hidden, {100 * right:.0f} % of {n:,} names were linked "
             "correctly."

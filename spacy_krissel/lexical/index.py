@@ -14,7 +14,7 @@ from ..util.compiled import in_parts
 from ..util.disk import coded_damage
 from .arrays import Arrays, lexical_arrays
 from .groups import Groups, edges, indices_of, pad_groups, pair_keys, ranges, read_only
-from .ngrams import Forms, Grams, Sparse, Spellings, hashed, to_unit_length
+from .ngrams import Counted, Forms, Grams, Sparse, Spellings, hashed, to_unit_length
 
 # Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms
 # together; the rarest one in any case.
@@ -78,7 +78,8 @@ class Texts(NamedTuple):
     lower: mask of texts in lower case (the first letter may be a capital) whose form is an acronym
         (n,).
     spellings: of the texts.
-    canonical: the texts in canonical form (n,). hashes: of the canonical forms (n,).
+    canonical: the texts in canonical form (n,). hashes: of the canonical forms (n,). grams: their
+        n-grams, as `Grams.counted` returns them.
     """
 
     vectors: Sparse
@@ -88,6 +89,7 @@ class Texts(NamedTuple):
     spellings: Spellings
     canonical: list[str]
     hashes: Rows
+    grams: Counted
 
 
 class LexicalIndex:
@@ -177,7 +179,8 @@ class LexicalIndex:
         """Read texts as queries. Without vectors, they can only be looked up as names."""
         texts_forms = Forms.of(texts)
         canonical, written = texts_forms.canonical, texts_forms.written
-        vectors = self._vectors(canonical if with_vectors else [])
+        grams = Grams.of(canonical if with_vectors else []).counted()
+        vectors = self._vectors(grams, len(canonical) if with_vectors else 0)
         hashes = hashed(canonical)
         spellings = Spellings.of_forms(texts_forms, hashes, texts)
         forms = indices_of(self._hashes, hashes)
@@ -189,19 +192,19 @@ class LexicalIndex:
         acronyms = np.zeros(len(forms), dtype=bool)
         if len(self._hashes):
             acronyms = (self._arrays["acronyms"][forms] > 0) & (forms >= 0)
-        return Texts(
-            vectors, forms, as_written, spellings.words & acronyms, spellings, canonical, hashes
-        )
+        lower = spellings.words & acronyms
+        return Texts(vectors, forms, as_written, lower, spellings, canonical, hashes, grams)
 
-    def _vectors(self, canonical: Sequence[str]) -> Sparse:
-        owners, keys, counts = Grams.of(canonical).counted()
+    def _vectors(self, grams: Counted, n: int) -> Sparse:
+        """Return the TF-IDF vectors of n texts with these n-grams."""
+        owners, keys, counts = grams
         positions = indices_of(self._grams, keys)
         known = positions >= 0
-        own = edges(np.bincount(owners[known], minlength=len(canonical)))
-        shape = len(canonical), len(self._grams)
+        own = edges(np.bincount(owners[known], minlength=n))
+        shape = n, len(self._grams)
         vectors = Sparse(counts[known].astype(np.float32), positions[known], own, shape)
         unknown = (counts[~known] * self._mean_idf) ** 2
-        to_unit_length(vectors, self._idf, np.bincount(owners[~known], unknown, len(canonical)))
+        to_unit_length(vectors, self._idf, np.bincount(owners[~known], unknown, n))
         return vectors
 
     def forms(self, texts: Sequence[str]) -> Rows:

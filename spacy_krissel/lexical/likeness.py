@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from .groups import distinct
-from .ngrams import Grams, hashed
+from .ngrams import Counted, Grams, hashed
 
 # Buckets that 3-grams and words are hashed into. With 2^18 the area under the ROC curve on BC5CDR's
 # training split is the same to two digits.
@@ -48,9 +48,10 @@ class Likeness:
         ).fit(features([*names, *phrases]), is_name)
         return cls(model.coef_[0].astype(np.float16), float(np.float32(model.intercept_[0])))
 
-    def __call__(self, canonical: Sequence[str]) -> np.ndarray:
-        """Return the log-odds of texts in canonical form: (n,) float32."""
-        owners, buckets, counts = _counted(canonical)
+    def __call__(self, canonical: Sequence[str], grams: Counted | None = None) -> np.ndarray:
+        """Return the log-odds of texts in canonical form: (n,) float32. grams: of the texts, if
+        they are known."""
+        owners, buckets, counts = _counted(canonical, grams)
         lengths = np.bincount(owners, counts * counts, len(canonical))
         sums = np.bincount(owners, counts * self.weights[buckets], len(canonical))
         return (sums / np.sqrt(np.maximum(lengths, 1)) + self.bias).astype(np.float32)
@@ -69,16 +70,18 @@ class Likeness:
 
 def features(canonical: Sequence[str]) -> csr_matrix:
     """Return the bucket counts of each text, of unit length: (n, N_BUCKETS)."""
-    owners, buckets, counts = _counted(canonical)
+    owners, buckets, counts = _counted(canonical, None)
     lengths = np.sqrt(np.bincount(owners, counts * counts, len(canonical)))
     return csr_matrix(
         (counts / lengths[owners], (owners, buckets)), shape=(len(canonical), N_BUCKETS)
     )
 
 
-def _counted(canonical: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _counted(
+    canonical: Sequence[str], grams: Counted | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the distinct n-grams and words of the texts: index of the text, bucket, count."""
-    owners, keys, counts = Grams.of(canonical).counted()
+    owners, keys, counts = Grams.of(canonical).counted() if grams is None else grams
     words = [text.split() for text in canonical]
     owner = np.repeat(np.arange(len(canonical)), [len(each) for each in words])
     different, index = distinct([word for each in words for word in each])

@@ -19,6 +19,8 @@ from ..util.hashing import stable_hashes
 from .groups import edges, ranges
 
 SPACE = ord(" ")
+# Distinct n-grams of texts: the index of the text, the key and the count of each, (n,).
+Counted = tuple[Rows, Rows, Rows]
 
 
 class Grams(NamedTuple):
@@ -39,7 +41,7 @@ class Grams(NamedTuple):
             owners[middle], codes[middle - 1] << 42 | codes[middle] << 21 | codes[middle + 1]
         )
 
-    def counted(self) -> tuple[Rows, Rows, Rows]:
+    def counted(self) -> Counted:
         """Count the distinct n-grams of each text. RETURNS: owners, keys and counts, sorted by
         owner and key.
         """

@@ -162,7 +162,7 @@ class LexicalQuery:
 
     def likeness(self, model: Likeness) -> np.ndarray:
         """Return the likeness of each query's text to the names of a vocabulary (q,)."""
-        return model(self._texts.canonical)[self._of_query]
+        return model(self._texts.canonical, self._texts.grams)[self._of_query]
 
     def of_candidates(self, entities: np.ndarray) -> np.ndarray:
         """Return the lexical similarity of each query with its candidates (q, k), 0 for none: (q,
