@@ -239,13 +239,16 @@ def api_page() -> str:
         "",
     ]
     for name in spacy_krissel.__all__:
+        value = getattr(spacy_krissel, name)
+        # Where it is written: mkdocstrings reads source, and does not follow a method to a name.
+        where = getattr(value, "__qualname__", name)
         lines += [
             f"## {name} {{#{name}}}",
             "",
-            f"::: spacy_krissel.{spacy_krissel._MODULES[name]}.{name}",
+            f"::: spacy_krissel.{spacy_krissel._MODULES[name]}.{where}",
             "",
         ]
-        if settings := getattr(getattr(spacy_krissel, name), "settings", None):
+        if settings := getattr(value, "settings", None):
             lines += [f"::: {settings.__module__}.{settings.__name__}", ""]
     return "\n".join(lines) + "\n"
 

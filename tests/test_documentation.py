@@ -5,6 +5,7 @@ on its page; a block without a language after it is its output. A block that can
 comment above: `<!-- not run: needs a GPU -->`.
 """
 
+import ast
 import contextlib
 import importlib.util
 import io
@@ -253,3 +254,37 @@ def test_every_public_name_is_on_the_api_page():
     page = GENERATE.api_page()
     for name in spacy_krissel.__all__:
         assert f"## {name} " in page
+
+
+def test_the_api_page_names_what_stands_in_the_source():
+    # mkdocstrings reads the source and imports nothing.
+    targets = re.findall(r"^::: (\S+)$", GENERATE.api_page(), re.M)
+    assert len(targets) >= len(spacy_krissel.__all__)
+    assert [target for target in targets if not _is_written(target)] == []
+
+
+def _is_written(target: str) -> bool:
+    """Whether a module has the class, function, method or assignment under this name."""
+    parts = target.split(".")
+    *_, (path, rest) = (
+        (path, parts[n:])
+        for n in range(1, len(parts))
+        for path in (
+            ROOT.joinpath(*parts[:n]).with_suffix(".py"),
+            ROOT.joinpath(*parts[:n], "__init__.py"),
+        )
+        if path.is_file()
+    )
+    scope: list[ast.stmt] = ast.parse(path.read_text(encoding="utf8")).body
+    for name in rest:
+        for node in scope:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+                scope = node.body
+                break
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", 0)]
+            if any(isinstance(t, ast.Name) and t.id == name for t in targets):
+                scope = []
+                break
+        else:
+            return False
+    return True
