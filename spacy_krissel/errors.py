@@ -610,6 +610,11 @@ class Errors:
         "nlp.to_bytes wrote, whole, and a config with the encoder it was saved with. Save the "
         "pipeline again, or undo the config's overrides in [components.{name}.model]."
     )
+    K606 = (
+        "[K606] '{name}' has no names to find: the pipeline has no component '{linker}'. Expected "
+        "the linker whose knowledge base has the names (the setting `linker`), or names: "
+        "nlp.get_pipe('{name}').set_names([(name, id), …])"
+    )
     K607 = (
         "[K607] '{name}' has no setting '{setting}'. Settings that can be changed on a loaded "
         "pipeline are: {known}."

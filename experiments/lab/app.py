@@ -38,6 +38,7 @@ COMMANDS = {
     "zero-shot": _command("data.zero_shot:zero_shot", "Data sets"),
     "open-texts": _command("data.compact:open_texts", "Data sets"),
     "phrases": _command("data.phrases:phrases", "Data sets"),
+    "words": _command("data.words:words", "Data sets"),
     "gsc-plus": _command("data.compact:gsc_plus", "Data sets"),
     "compact": _command("data.compact:make_compact", "Data sets"),
     "ablation": _command("ablation.runner:run_ablation", "Measure"),

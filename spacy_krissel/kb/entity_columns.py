@@ -276,6 +276,19 @@ class EntityTable:
         ] = True
         return mask
 
+    def known_rows(self, entities: Sequence[str]) -> list[int]:
+        """Return the rows of those ids that are here. Each is looked up once."""
+        rows = self._rows_by_id
+        for entity in entities:
+            if entity not in rows:
+                row = self.resolve(entity)
+                rows[entity] = -1 if row is None else row
+        return [rows[entity] for entity in entities if rows[entity] >= 0]
+
+    @once
+    def _rows_by_id(self) -> dict[str, int]:
+        return {}
+
     def unknown(
         self, what: str, unknown: Sequence[str], known: Sequence[str] | None = None
     ) -> KrisselError:

@@ -8,7 +8,16 @@ from ..index.hits import no_hits
 from ..index.protocol import Rows, Scores
 
 # How the name of a candidate was found (`pipeline.linker.match`), the weakest match first.
-MATCHES = ("context", "similar", "spelling", "abbreviation", "mention", "synonym", "label")
+MATCHES = (
+    "context",
+    "similar",
+    "variant",
+    "spelling",
+    "abbreviation",
+    "mention",
+    "synonym",
+    "label",
+)
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ from spacy.tokens import Doc, Span, SpanGroup
 
 # Written as the id of a mention whose entity the knowledge base does not hold.
 NIL = "NIL"
-# Span extensions: the candidates, the ids that share the best score, and the names of the
-# re-rankers.
-CANDIDATES, TIES, RERANKED_BY = SPAN_EXTENSIONS = (
+# Span extensions: the candidates, the ids that share the best score, the names of the re-rankers,
+# and what the finder says of the mention.
+CANDIDATES, TIES, RERANKED_BY, FOUND = SPAN_EXTENSIONS = (
     "krissel_candidates",
     "krissel_ties",
     "krissel_reranked_by",
+    "krissel_found",
 )
 # Doc extensions: document-level entity labels, and the entities to look for.
 ENTITIES, CANDIDATE_IDS = DOC_EXTENSIONS = ("krissel_entities", "krissel_entity_candidates")

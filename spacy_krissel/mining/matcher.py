@@ -16,7 +16,7 @@ from .text_forms import Forms, forms, plain_form
 _NOT_ASCII = re.compile("[^\x00-\x7f]+")
 
 
-class _PlainLetters(NamedTuple):
+class PlainLetters(NamedTuple):
     """A text in plain letters, and the original offsets of each of its characters.
 
     starts, ends: (len(text),); None for an original that is already plain.
@@ -27,14 +27,14 @@ class _PlainLetters(NamedTuple):
     ends: np.ndarray | None
 
 
-def _plain_letters(text: str) -> _PlainLetters:
+def plain_letters(text: str) -> PlainLetters:
     """Return a text with plain letters in their case, and their offsets in the original.
 
     Letters are those of `plain_text`, character by character. Other characters are kept, except for
     accents and invisible characters. An accent belongs to the letter before it.
     """
     if text.isascii():
-        return _PlainLetters(text, None, None)
+        return PlainLetters(text, None, None)
     others = [
         (offset, char)
         for run in _NOT_ASCII.finditer(text)
@@ -48,7 +48,7 @@ def _plain_letters(text: str) -> _PlainLetters:
         if offset and ACCENTS.match(char):
             ends[offset - 1] = ends[offset]
     starts = np.repeat(np.arange(len(text)), lengths)
-    return _PlainLetters(
+    return PlainLetters(
         _NOT_ASCII.sub(lambda run: run[0].translate(_LETTERS), text), starts, ends[starts]
     )
 
@@ -101,7 +101,7 @@ class NameMatcher:
 
     A match is never next to a letter, a digit or a combining mark. White space, dashes and
     apostrophes match their typographic variants. Accents and invisible characters are ignored, and
-    Greek letters match their names (`_plain_letters`). Possessives and numbers match their variant
+    Greek letters match their names (`plain_letters`). Possessives and numbers match their variant
     spellings (`spelling_variants`). A name shared by several entities is matched, so that no
     shorter name is found inside it, and then dropped.
 
@@ -145,11 +145,11 @@ class NameMatcher:
             self.case == "smart" and is_acronym(" ".join(name.text.split()))
         )
         for text in (name.text, *spelling_variants(name.text)):
-            plain = " ".join(plain_form(_plain_letters(text).text).split())
+            plain = " ".join(plain_form(plain_letters(text).text).split())
             yield NormalizedName(name.text, plain, name.row, exact)
 
     def _find_in_block(self, texts: list[str], n_before: int) -> Matches:
-        plain = [_plain_letters(text) for text in texts]
+        plain = [plain_letters(text) for text in texts]
         # No name contains two spaces in a row, so no match crosses two texts.
         parts = zip(
             *(forms(each.text, fold=self.case != "preserve") for each in plain), strict=True

@@ -58,6 +58,12 @@ def search_names(
                 yield SearchName(AMBIGUOUS if shared else row, name)
 
 
+def is_searched(name: str) -> bool:
+    """Return whether a name is searched for: it is no stop word, no number, and has two letters or
+    digits."""
+    return not _skip_reason(name)
+
+
 def _skip_reason(name: str) -> str:
     # A shortcut: most names begin with two letters.
     if not (len(name) > 1 and name[:2].isalnum()) and sum(map(str.isalnum, name)) < 2:

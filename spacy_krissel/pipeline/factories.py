@@ -16,7 +16,13 @@ from thinc.api import Model
 
 from ..mentions import annotations as annotations
 from ..util.settings import Settings
-from .settings import ExtractorSettings, LinkerSettings, RerankerSettings
+from .settings import (
+    LINKER,
+    ExtractorSettings,
+    FinderSettings,
+    LinkerSettings,
+    RerankerSettings,
+)
 
 # Parts in a component's config besides its settings: for any component, and with a knowledge base.
 PARTS: dict[str, Any] = {"model": Model, "objective": Any | None, "scorer": Callable | None}
@@ -49,6 +55,19 @@ def with_config(
         return factory
 
     return decorate
+
+
+@Language.factory(
+    "krissel_finder",
+    assigns=["doc.ents", "doc.spans", f"span._.{annotations.FOUND}"],
+    default_config={"linker": LINKER, **FinderSettings()},
+)
+@with_config({"linker": str}, FinderSettings)
+def make_krissel_finder(nlp: Language, **parts: Any) -> Any:
+    """Make a `KrisselFinder`."""
+    from .finder import KrisselFinder
+
+    return KrisselFinder(nlp.vocab, nlp=nlp, **parts)
 
 
 LINKER_CONFIG: dict[str, Any] = {

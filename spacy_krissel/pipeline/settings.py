@@ -11,8 +11,36 @@ from pydantic import Field
 
 from ..util.settings import Count, Fraction, NotNegative, Positive, PositiveInt, Settings
 
-# Default name of a linker.
-LINKER = "krissel_linker"
+# Default names of a linker and of a finder.
+LINKER, FINDER = "krissel_linker", "krissel_finder"
+
+
+@dataclass(eq=False)
+class FinderSettings(Settings):
+    """Settings of `krissel_finder`.
+
+    spans_key: write the mentions to `doc.spans[spans_key]`, discontinuous ones included; "": to
+        `doc.ents`, in the gaps between the entities that are there.
+    variants: how a text may differ from a name. "none": in case and punctuation; "spelling": also
+        in accents, Greek letters, numerals and British spelling; "words": also in number, in word
+        order, and by words that the vocabulary's own synonyms show to be equal.
+    nested: find names inside others too; needs a `spans_key`. Otherwise the longest from the left.
+    use_abbreviations: find the abbreviations of names that the doc defines, and no other meaning of
+        theirs.
+    general_names: find names that are one general word, such as "disease".
+    stop_names: texts that are no mention, in any spelling.
+    added_names: names to find beside those of the knowledge base, each with the id of its entity.
+    label: label of the spans.
+    """
+
+    spans_key: str = ""
+    variants: Literal["none", "spelling", "words"] = "words"
+    nested: bool = False
+    use_abbreviations: bool = True
+    general_names: bool = False
+    stop_names: list[str] = field(default_factory=list)
+    added_names: dict[str, str] = field(default_factory=dict)
+    label: str = "ENTITY"
 
 
 @dataclass(eq=False)

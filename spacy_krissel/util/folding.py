@@ -14,13 +14,13 @@ _LOWER_ASCII = bytes(
 _APOSTROPHES = re.compile("['’ʼ‘‛′`´＇ꞌ]")
 # Tokenizers leave a space before it, and some texts double it.
 _POSSESSIVE = re.compile(f"(?<=\\w) ?{_APOSTROPHES.pattern}{{1,2}}[sS](?!\\w)")
-_ROMAN = {
+ROMAN = {
     "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8",
     "ix": "9", "x": "10", "xi": "11", "xii": "12", "xiii": "13", "xiv": "14", "xv": "15",
 }  # fmt: skip
 # Letters as well as numbers, which only these nouns show to be numbers: chromosome X is not 10.
 _LETTERS_TOO = ("i", "v", "x")
-_NUMBERED = frozenset(
+NUMBERED = frozenset(
     "type types subtype class grade stage phase factor group category form degree level zone "
     "complex nerve variant".split()
 )
@@ -168,15 +168,15 @@ def is_canonical(written: str, text: str) -> bool:
 
 def _numbered(match: "re.Match[str]") -> str:
     before, numeral = match[1], match[2]
-    is_number = numeral not in _LETTERS_TOO or before in _NUMBERED
+    is_number = numeral not in _LETTERS_TOO or before in NUMBERED
     if numeral == "i" and match.end() == len(match.string):
         is_number = is_number or (before.isalpha() and len(before) >= _LONG_WORD)
-    return f"{before} {_ROMAN[numeral]}" if is_number and numeral in _ROMAN else match[0]
+    return f"{before} {ROMAN[numeral]}" if is_number and numeral in ROMAN else match[0]
 
 
-_NUMERALS = {number: numeral.upper() for numeral, number in _ROMAN.items()}
+_NUMERALS = {number: numeral.upper() for numeral, number in ROMAN.items()}
 _NUMBER = re.compile(
-    rf"(?<=\w )(?:[IVX]+|[ivx]+)(?!\w)|\b(?:{'|'.join(sorted(_NUMBERED))}) \d\d?(?!\w)",
+    rf"(?<=\w )(?:[IVX]+|[ivx]+)(?!\w)|\b(?:{'|'.join(sorted(NUMBERED))}) \d\d?(?!\w)",
     re.IGNORECASE,
 )
 
@@ -197,7 +197,7 @@ def spelling_variants(name: str) -> Iterator[str]:
 
 def _in_other_numbers(match: "re.Match[str]") -> str:
     *before, number = match[0].rsplit(" ", 1)
-    return " ".join([*before, _ROMAN.get(number.lower()) or _NUMERALS.get(number, number)])
+    return " ".join([*before, ROMAN.get(number.lower()) or _NUMERALS.get(number, number)])
 
 
 _GREEK_NAME = re.compile("|".join(LATIN_FOR_GREEK))
@@ -244,7 +244,7 @@ def folded_spelling(folded: str, text: str) -> str:
         joined = _HAS_NUMERAL.sub(_numbered, joined)
     if has_greek:
         words = joined.split()
-        follows = [False, *(word not in _NUMBERED and _ends_symbol(word) for word in words)]
+        follows = [False, *(word not in NUMBERED and _ends_symbol(word) for word in words)]
         joined = " ".join(map(_with_short_greek, words, follows))
     plain = joined.replace(" ", "")
     return plain if plain.isalpha() else _NUMBERS.sub(r"\1.", joined).replace(" ", "")

@@ -25,6 +25,7 @@ from ..settings import LinkerSettings, RerankerSettings
 from .linking import link_mentions
 from .query import Names, Query
 from .terms.document import DocumentTerm
+from .terms.found import FoundTerm
 from .terms.gold import GoldTerm
 from .terms.lexical import LexicalTerm
 from .terms.species import SpeciesTerm
@@ -43,7 +44,7 @@ DEFAULT_CANDIDATES = 5
 # File of the weights of `Likeness`, if there are any.
 LIKENESS = "likeness"
 # In the order of addition; the vector term comes first.
-BUILT_IN = (VectorTerm, LexicalTerm, GoldTerm, SpeciesTerm, SpellingTerm, DocumentTerm)
+BUILT_IN = (VectorTerm, FoundTerm, LexicalTerm, GoldTerm, SpeciesTerm, SpellingTerm, DocumentTerm)
 # Keys of candidates that are not terms.
 RESERVED = (
     "id",

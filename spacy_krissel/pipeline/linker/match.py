@@ -12,7 +12,9 @@ from .query import Query
 # Lowest lexical similarity of a text that is similar to a name. Of 57 development mentions of
 # BC5CDR and NCBI Disease with less, 3 were linked to MEDIC correctly.
 MIN_SIMILAR = 0.4
-CONTEXT, SIMILAR, SPELLING, ABBREVIATION, MENTION, SYNONYM, LABEL = range(len(MATCHES))
+CONTEXT, SIMILAR, VARIANT, SPELLING, ABBREVIATION, MENTION, SYNONYM, LABEL = range(len(MATCHES))
+# Variants of names that no comparison of texts tells (`finding.finder.VARIANTS`).
+WORD_VARIANTS = frozenset(["form", "order", "word", "coordination"])
 
 
 def with_match(query: Query, result: SearchResult, settings: LinkerSettings) -> SearchResult:
@@ -26,7 +28,8 @@ def match_codes(query: Query, result: SearchResult) -> np.ndarray:
     """Return the match of each candidate as an index of `MATCHES` (q, k), -1 for no entity.
 
     A mention is compared as written. If the document defines an abbreviation in it, the expanded
-    text is compared too: any match of that alone is an abbreviation.
+    text is compared too: any match of that alone is an abbreviation. An entity whose name the
+    mention was found by in other words is a variant.
     """
     entities = result.entities
     lexical = result.parts.get("lexical")
@@ -48,6 +51,9 @@ def match_codes(query: Query, result: SearchResult) -> np.ndarray:
         codes[expanded] = np.maximum(written, np.where(of_text == CONTEXT, CONTEXT, ABBREVIATION))
     if (spelt := result.parts.get("spelling")) is not None:
         codes = np.where(spelt > 0, np.maximum(codes, SPELLING), codes)
+    for row, found in query.found.items():
+        if found.variant in WORD_VARIANTS:
+            codes[row, np.isin(entities[row], found.entities)] = VARIANT
     codes[entities < 0] = -1
     return codes
 

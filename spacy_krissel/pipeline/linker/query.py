@@ -198,6 +198,14 @@ class Names(NamedTuple):
         return Names(self.vectors[used], indices)
 
 
+class Found(NamedTuple):
+    """What the finder said of a mention: the rows of the entities that have its name, and the
+    variant of the name that the text has."""
+
+    entities: list[int]
+    variant: str
+
+
 @dataclass
 class Query:
     """The q mentions of a batch, with the data that terms need.
@@ -233,6 +241,7 @@ class Query:
     allowed: np.ndarray | None = None
     visible: Visible | None = None
     likeness: Likeness | None = None
+    found: dict[int, Found] = field(default_factory=dict)
     near: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 1), dtype=np.int64))
 
     def __post_init__(self) -> None:
@@ -276,7 +285,11 @@ class Query:
 
         names = None if self.names is None else self.names.at(rows)
         each = ("views", "spans", "doc_of", "written", "vectors", "name_vectors", "species")
-        return replace(self, names=names, **{name: of(getattr(self, name)) for name in each})
+        found = {
+            number: self.found[row] for number, row in enumerate(rows.tolist()) if row in self.found
+        }
+        changed = {name: of(getattr(self, name)) for name in each}
+        return replace(self, names=names, found=found, **changed)
 
     @cached_property
     def lexical(self) -> LexicalQuery:

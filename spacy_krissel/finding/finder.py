@@ -1,0 +1,271 @@
+"""Finder of a vocabulary's names in texts, in all their variants."""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ..lexical.ngrams import canonical_form
+from ..mentions.abbreviations import definitions, with_variants
+from ..mining.matcher import SHORT_ACRONYM, SHORT_NAME, is_acronym, plain_letters
+from ..mining.name_table import is_searched
+from ..util.folding import fold_name, to_american
+from .coordination import coordinated
+from .table import NameBags
+from .words import SKIPPED, STRICT_CHARS, TextWords, WordReader, stem
+
+# How a text gives a name, the best first: as written; in another spelling, case or numbering; with
+# another form of a word; in another order; with a word that the vocabulary's synonyms show to be
+# equal. Two are found by their place: an abbreviation that the text defines, and a part of a
+# coordination.
+Variant = Literal["name", "spelling", "form", "order", "word", "abbreviation", "coordination"]
+VARIANTS: tuple[Variant, ...] = ("name", "spelling", "form", "order", "word")
+SPELLING, FORM, ORDER, WORD = range(1, len(VARIANTS))
+# Texts that are remembered with what they are names of.
+MAX_REMEMBERED = 1 << 19
+_OPENING = re.compile(r"[(\[]")
+
+
+# Start and end of each word in its text, (n,) each.
+Offsets = tuple[np.ndarray, np.ndarray]
+
+
+class Named(NamedTuple):
+    """What a text is a name of.
+
+    name: as in the vocabulary. ids: of the entities that have it. variant: index of `VARIANTS`.
+    """
+
+    name: str
+    ids: tuple[str, ...]
+    variant: int
+
+
+class Match(NamedTuple):
+    """A mention found in a text.
+
+    fragments: (start, end) in characters. named: what it is a name of. variant: how.
+    """
+
+    fragments: tuple[tuple[int, int], ...]
+    named: Named
+    variant: Variant
+
+    @property
+    def start(self) -> int:
+        return self.fragments[0][0]
+
+    @property
+    def end(self) -> int:
+        return self.fragments[-1][1]
+
+
+class NameFinder:
+    """Finds the names of tables in texts.
+
+    tables: of names. worst: the last of `VARIANTS` that is found. common: stems that are no name if
+        they are all of a text. stopped: texts that are no name. nested: also names inside others;
+        else the longest from the left. use_abbreviations: a short form that the text defines is a
+        name of what its long form names, and no other name.
+    """
+
+    def __init__(
+        self,
+        *tables: NameBags,
+        worst: Variant = "word",
+        common: Collection[str] = (),
+        stopped: Collection[str] = (),
+        nested: bool = False,
+        use_abbreviations: bool = True,
+    ) -> None:
+        self._tables, self._common, self._nested = tables, frozenset(common), nested
+        self._stopped = frozenset(map(canonical_form, stopped))
+        self._worst = VARIANTS.index(worst)
+        self._use_abbreviations = use_abbreviations
+        self._reader = WordReader()
+        self._named: dict[tuple[str, int, int], Named | None] = {}
+
+    def find(self, texts: Sequence[str]) -> list[list[Match]]:
+        """Return the matches in each text, from left to right."""
+        plain = [plain_letters(text) for text in texts]
+        words = self._reader.read([each.text for each in plain])
+        starts, ends = words.start.copy(), words.end.copy()
+        edges = np.searchsorted(words.text, np.arange(len(texts) + 1)).tolist()
+        for number, each in enumerate(plain):
+            if each.starts is not None and each.ends is not None:
+                here = slice(edges[number], edges[number + 1])
+                starts[here], ends[here] = each.starts[starts[here]], each.ends[ends[here] - 1]
+        hits: list[list[Hit]] = [[] for _ in texts]
+        for table in range(len(self._tables)):
+            for text, hit in self._hits(texts, words, (starts, ends), table):
+                hits[text].append(hit)
+        return [
+            self._matches(text, own, words, (starts, ends))
+            for text, own in zip(texts, hits, strict=True)
+        ]
+
+    def _hits(
+        self, texts: Sequence[str], words: TextWords, offsets: Offsets, table: int
+    ) -> "Iterator[tuple[int, Hit]]":
+        """Yield the names of a table with the index of the text that each is in."""
+        runs = self._tables[table].find(words)
+        starts, ends = offsets[0][runs.first], offsets[1][runs.last]
+        columns = words.text[runs.first], runs.first, runs.last, starts, ends, runs.bag
+        for text, first, last, start, end, bag in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            named = self._name(texts[text][start:end], table, bag)
+            if named is not None:
+                yield text, Hit(first, last, start, end, named)
+
+    def _matches(
+        self,
+        text: str,
+        hits: "list[Hit]",
+        words: TextWords,
+        offsets: Offsets,
+    ) -> list[Match]:
+        found = [
+            Match(((hit.start, hit.end),), hit.named, VARIANTS[hit.named.variant]) for hit in hits
+        ]
+        if self._use_abbreviations and _OPENING.search(text):
+            found = _with_abbreviations(text, found)
+        found = _supported(text, found)
+        if not self._nested:
+            found = _longest(found)
+            whole = {each.fragments[0] for each in found}
+            hits = [hit for hit in hits if (hit.start, hit.end) in whole]
+
+        def name_of(indices: list[int]) -> Named | None:
+            keys = words.key[[at for at in indices if not words.skipped[at]]]
+            surface = " ".join(text[offsets[0][at] : offsets[1][at]] for at in indices)
+            for number, table in enumerate(self._tables):
+                if len(keys) and (bag := table.bag_of(keys)) >= 0:
+                    return self._name(surface, number, bag)
+            return None
+
+        for part in coordinated(hits, words, offsets, name_of):
+            first, last = sorted([part.apart, part.rest])
+            found.append(Match((first, last), part.named, "coordination"))
+        return found
+
+    def _name(self, surface: str, table: int, bag: int) -> Named | None:
+        """Return what a text with the words of this bag is a name of."""
+        key = surface, table, bag
+        try:
+            return self._named[key]
+        except KeyError:
+            if len(self._named) >= MAX_REMEMBERED:
+                self._named.clear()
+            named = self._named[key] = self._read(surface, self._tables[table], bag)
+            return named
+
+    def _read(self, surface: str, table: NameBags, bag: int) -> Named | None:
+        folded, canonical, stems = fold_name(surface), canonical_form(surface), stems_of(surface)
+        if canonical in self._stopped or " ".join(stems) in self._common:
+            return None
+        # Words on both sides of a comma or a slash are one name only as written.
+        worst = SPELLING if STRICT_CHARS.search(surface) else self._worst
+        best, found = worst + 1, ""
+        entities: list[int] = []
+        for name, entity, is_substituted in table.names_of(bag):
+            if fold_name(name) == folded:
+                variant = 0
+            elif canonical_form(name) == canonical:
+                variant = SPELLING
+            elif is_substituted:
+                variant = WORD
+            else:
+                variant = FORM if stems_of(name) == stems else ORDER
+            if variant > min(best, worst) or not (is_searched(name) and has_case(name, surface)):
+                continue
+            if variant < best:
+                best, entities, found = variant, [], name
+            entities.append(entity)
+        ids = dict.fromkeys(map(table.id_of, entities))
+        return Named(found, tuple(ids), best) if ids else None
+
+
+class Hit(NamedTuple):
+    """A run of words that is a name: its first and last word, and its offsets in the text."""
+
+    first: int
+    last: int
+    start: int
+    end: int
+    named: Named
+
+
+def stems_of(text: str) -> list[str]:
+    """Return the stems of the words of a text, without those that no name needs."""
+    words = to_american(fold_name(plain_letters(text).text)).split()
+    return [stem(word) for word in words if word not in SKIPPED]
+
+
+def has_case(name: str, surface: str) -> bool:
+    """Return whether a text has the case of a name: an acronym only in capitals, and a short word
+    only if it is not all in capitals."""
+    if is_acronym(name):
+        own, written = ([*filter(str.isalpha, text)] for text in (name, surface))
+        return own == written or [*own, "s"] == written or not surface.isascii()
+    return len(surface) > SHORT_NAME or not any(map(str.isupper, surface[1:]))
+
+
+def _with_abbreviations(text: str, found: list[Match]) -> list[Match]:
+    """Return the matches with the short forms that the text defines: each is a name of what its
+    long form names, or of nothing."""
+    pairs = with_variants(definitions(text))
+    if not pairs:
+        return found
+    ending: dict[int, list[Match]] = {}
+    for each in found:
+        ending.setdefault(each.end, []).append(each)
+    meant: dict[str, Named | None] = {}
+    for pair in pairs:
+        whole = [each for each in ending.get(pair.long_end, ()) if each.start <= pair.long_start]
+        if meant.get(pair.short) is None:
+            nearest = max(whole, key=lambda each: each.start, default=None)
+            meant[pair.short] = None if nearest is None else nearest.named
+    kept = [each for each in found if text[each.start : each.end] not in meant]
+    shorts = "|".join(map(re.escape, sorted(meant, key=len, reverse=True)))
+    for short in re.finditer(rf"(?<![^\W_])(?:{shorts})(?![^\W_])", text):
+        named = meant[short[0]]
+        if named is not None:
+            kept.append(Match((short.span(),), named, "abbreviation"))
+    return kept
+
+
+def _supported(text: str, found: list[Match]) -> list[Match]:
+    """Return the matches without short acronyms whose entity has no longer name in the text."""
+    short = [
+        each.end - each.start <= SHORT_ACRONYM
+        and each.variant != "abbreviation"
+        and is_acronym(each.named.name)
+        for each in found
+    ]
+    if not any(short):
+        return found
+    longer = {
+        id_
+        for each, is_short in zip(found, short, strict=True)
+        if not is_short
+        for id_ in each.named.ids
+    }
+    return [
+        each
+        for each, is_short in zip(found, short, strict=True)
+        if not is_short or not longer.isdisjoint(each.named.ids)
+    ]
+
+
+def _longest(found: list[Match]) -> list[Match]:
+    """Return the leftmost longest matches, which do not overlap."""
+    found.sort(key=lambda each: (each.start, -each.end, each.variant != "abbreviation"))
+    kept: list[Match] = []
+    end = 0
+    for each in found:
+        if each.start >= end:
+            kept.append(each)
+            end = each.end
+    return kept

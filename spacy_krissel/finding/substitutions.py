@@ -1,0 +1,123 @@
+"""Words that a vocabulary's own synonyms show to be equal: kidney and renal."""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ..lexical.groups import ranges
+from ..mining.name_table import STOP_WORDS
+from .words import hashed
+
+# A word replaces another if synonyms of so many entities show it, and if of the names that it makes
+# and that exist, this fraction belong to the same entity.
+MIN_ENTITIES, MIN_PRECISION = 5, 0.95
+# Pairs of words are read from so many names, which bounds the memory.
+MAX_NAMES = 1 << 21
+# Words that carry no meaning of their own: "Lesch-Nyhan with", for "Lesch-Nyhan syndrome".
+_FUNCTION_WORDS = hashed(
+    sorted({*STOP_WORDS, "associated", "due", "nos", "related", "syndrome", "type", "without"})
+)
+
+
+class NameWords(NamedTuple):
+    """Words of names (n,), and the names (m,).
+
+    name, key: the name and the key of each word. sums: of the keys of each name. entities: the row
+    of each name's entity.
+    """
+
+    name: np.ndarray
+    key: np.ndarray
+    sums: np.ndarray
+    entities: np.ndarray
+
+
+def substituted(words: NameWords) -> tuple[np.ndarray, np.ndarray]:
+    """Return the names with one word replaced by an equal one, unless such names exist.
+
+    RETURNS: the sums of their keys, and the names that they are made of, (k,) each.
+    """
+    order = np.argsort(words.key, kind="stable")
+    keys = words.key[order]
+    known = np.unique(words.sums)
+    sums, names = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.int64)]
+    for word, by in _equal_words(words, order, keys):
+        of = words.name[order[_between(keys, word)]]
+        made = words.sums[of] - word + by
+        # A name of one word would be replaced whole.
+        new = (words.sums[of] != word) & ~is_in(made, known)
+        sums.append(made[new])
+        names.append(of[new])
+    return np.concatenate(sums), np.concatenate(names)
+
+
+def _equal_words(
+    words: NameWords, order: np.ndarray, keys: np.ndarray
+) -> list[tuple[np.uint64, np.uint64]]:
+    """Return the pairs of a word and one that replaces it. order, keys: the words by key."""
+    by_sum = np.argsort(words.sums, kind="stable")
+    sums, entities = words.sums[by_sum], words.entities[by_sum]
+    found = []
+    for word, by in zip(*_pairs_in_synonyms(words), strict=True):
+        of = words.name[order[_between(keys, word)]]
+        of = of[words.sums[of] != word]
+        made = words.sums[of] - word + by
+        first = np.searchsorted(sums, made)
+        n = np.searchsorted(sums, made, side="right") - first
+        same = entities[ranges(first, n)] == np.repeat(words.entities[of], n)
+        n_right = len(np.unique(np.repeat(np.arange(len(of)), n)[same]))
+        if n_right >= MIN_PRECISION * max(1, int(np.count_nonzero(n))):
+            found.append((word, by))
+    return found
+
+
+def _pairs_in_synonyms(words: NameWords) -> tuple[np.ndarray, np.ndarray]:
+    """Return the words that stand in place of each other in names of `MIN_ENTITIES` entities."""
+    some = words.name < MAX_NAMES
+    name, word = words.name[some], words.key[some]
+    rest, entity = words.sums[name] - word, words.entities[name]
+    asked = (rest != 0) & ~np.isin(word, _FUNCTION_WORDS)
+    rest, entity, word = rest[asked], entity[asked], word[asked]
+    order = np.lexsort((word, rest, entity))
+    rest, entity, word = rest[order], entity[order], word[order]
+    is_new = _first_of_same(entity, rest)
+    is_other = is_new | _first_of_same(word)
+    rest, entity, word = rest[is_other], entity[is_other], word[is_other]
+    edges = [*np.flatnonzero(_first_of_same(entity, rest)).tolist(), len(rest)]
+    lefts, rights, owners = [], [], []
+    for start, end in pairwise(edges):
+        for left in range(start, end - 1):
+            lefts += [word[left]] * (end - left - 1)
+            rights += word[left + 1 : end].tolist()
+            owners += [entity[left]] * (end - left - 1)
+    left, right = np.array([lefts, rights], dtype=np.uint64)
+    owner = np.array(owners, dtype=np.int64)
+    order = np.lexsort((owner, right, left))
+    left, right, owner = left[order], right[order], owner[order]
+    is_pair = _first_of_same(left, right)
+    counted = is_pair | _first_of_same(owner)
+    counts = np.bincount((np.cumsum(is_pair) - 1)[counted], minlength=int(is_pair.sum()))
+    left, right = left[is_pair][counts >= MIN_ENTITIES], right[is_pair][counts >= MIN_ENTITIES]
+    return np.append(left, right), np.append(right, left)
+
+
+def _between(keys: np.ndarray, key: np.uint64) -> slice:
+    return slice(*(int(np.searchsorted(keys, key, side)) for side in ("left", "right")))
+
+
+def is_in(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return which of the values (n,) are among the `known`, ascending (m,): (n,)."""
+    if not len(known):
+        return np.zeros(len(values), dtype=bool)
+    at = np.searchsorted(known, values)
+    return known[np.minimum(at, len(known) - 1)] == values
+
+
+def _first_of_same(*columns: np.ndarray) -> np.ndarray:
+    """Return whether each row of sorted columns differs from the row before (n,)."""
+    first = np.ones(len(columns[0]), dtype=bool)
+    first[1:] = False
+    for column in columns:
+        first[1:] |= column[1:] != column[:-1]
+    return first

@@ -1,0 +1,169 @@
+"""Names of a vocabulary by their bags of words, in files that are mapped."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ..kb.columns import read_array, read_table, write_array, write_table
+from ..mining.matcher import plain_letters
+from .substitutions import NameWords, is_in, substituted
+from .words import TextWords, WordReader
+
+# Longer names are not found.
+MAX_NAME_WORDS = 16
+BLOCK_NAMES = 1 << 15
+NAMES, IDS = "names.arrow", "ids.arrow"
+NAMES_SCHEMA = pa.schema([("text", pa.large_string()), ("entity", pa.int32())])
+IDS_SCHEMA = pa.schema([("id", pa.large_string())])
+# Arrays by the names of their files, with their types.
+ARRAYS = {
+    "hashes": "<u8",
+    "buckets": "<i8",
+    "bag_starts": "<i8",
+    "bag_names": "<i8",
+    "is_substituted": "|b1",
+    "word_keys": "<u8",
+}
+_MIX, _HALF = np.uint64(0xD6E8FEB86659FD93), np.uint64(32)
+
+
+class Runs(NamedTuple):
+    """Runs of words that are names, (n,) each: the first and the last word, and the bag."""
+
+    first: np.ndarray
+    last: np.ndarray
+    bag: np.ndarray
+
+
+class NameBags:
+    """Hash table of names by their words, whatever their order.
+
+    names: the texts and the entities. ids: of the entities. arrays: of `ARRAYS`. "hashes": of the
+    distinct bags, ascending; "buckets": the first hash of each value of the highest bits;
+    "bag_starts", "bag_names", "is_substituted": the names of each bag, and whether a word of theirs
+    was replaced; "word_keys": of all words, ascending.
+    """
+
+    def __init__(self, names: pa.Table, ids: pa.Table, arrays: dict[str, np.ndarray]) -> None:
+        self.names, self.ids, self.arrays = names, ids, arrays
+        self._texts, self._entities = names.column("text"), names.column("entity")
+        self._ids = ids.column("id")
+        bits = (len(arrays["buckets"]) - 1).bit_length() - 1
+        self._shift = np.uint64(64 - bits)
+
+    def __len__(self) -> int:
+        """Number of names."""
+        return len(self.names)
+
+    @classmethod
+    def of(
+        cls, names: Iterable[tuple[str, int]], ids: Iterable[str], *, substitutes: bool = True
+    ) -> "NameBags":
+        """Make the table of names with the index of each one's entity, and of the entities' ids.
+
+        substitutes: add the names in which a word is replaced by one that the vocabulary's own
+            synonyms show to be equal (`substituted`).
+        """
+        reader, stream = WordReader(), iter(names)
+        tables, sums = [NAMES_SCHEMA.empty_table()], [np.zeros(0, dtype=np.uint64)]
+        owners, keys = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
+        n = 0
+        while batch := list(islice(stream, BLOCK_NAMES)):
+            texts, entities = zip(*batch, strict=True)
+            tables.append(pa.table([texts, entities], schema=NAMES_SCHEMA))
+            read = reader.read([plain_letters(text).text for text in texts])
+            kept = ~read.skipped
+            owner, key = read.text[kept], read.key[kept]
+            sums.append(np.zeros(len(batch), dtype=np.uint64))
+            np.add.at(sums[-1], owner, key)
+            owners.append(owner + n)
+            keys.append(key)
+            n += len(batch)
+        table = pa.concat_tables(tables).combine_chunks()
+        rows = table.column("entity").to_numpy().astype(np.int64)
+        words = NameWords(np.concatenate(owners), np.concatenate(keys), np.concatenate(sums), rows)
+        lengths = np.bincount(words.name, minlength=n)
+        of = np.flatnonzero((lengths > 0) & (lengths <= MAX_NAME_WORDS))
+        bags, is_substituted = words.sums[of], np.zeros(len(of), dtype=bool)
+        if substitutes and len(of):
+            made, made_of = substituted(words)
+            bags, of = np.append(bags, made), np.append(of, made_of)
+            is_substituted = np.append(is_substituted, np.ones(len(made), dtype=bool))
+        hashes = mixed(bags)
+        order = np.lexsort((of, is_substituted, hashes))
+        distinct, starts = np.unique(hashes[order], return_index=True)
+        bits = max(8, (2 * len(distinct)).bit_length())
+        first_of = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
+        arrays = {
+            "hashes": distinct,
+            "buckets": np.append(np.searchsorted(distinct, first_of), len(distinct)),
+            "bag_starts": np.append(starts, len(order)),
+            "bag_names": of[order],
+            "is_substituted": is_substituted[order],
+            "word_keys": np.unique(words.key),
+        }
+        return cls(table, pa.table([[*ids]], schema=IDS_SCHEMA), arrays)
+
+    def find(self, words: TextWords) -> Runs:
+        """Return all runs of words that are names, by their first word."""
+        from .kernel import find
+
+        known = is_in(words.key, self.arrays["word_keys"])
+        size = 2 * len(words.key) + 16
+        while True:
+            found = Runs(*(np.empty(size, dtype=np.int64) for _ in range(3)))
+            read = words.key, words.skipped, words.gap, known
+            arrays = self.arrays["buckets"], self.arrays["hashes"]
+            n = find(*read, MAX_NAME_WORDS, self._shift, *arrays, *found)
+            if n <= size:
+                return Runs(*(column[:n] for column in found))
+            size = n
+
+    def bag_of(self, keys: Iterable[np.uint64]) -> int:
+        """Return the bag of words with these keys, -1 for none."""
+        hash_ = mixed(np.array([*keys], dtype=np.uint64).sum(keepdims=True))[0]
+        at = int(np.searchsorted(self.arrays["hashes"], hash_))
+        return at if at < len(self.arrays["hashes"]) and self.arrays["hashes"][at] == hash_ else -1
+
+    def names_of(self, bag: int) -> Iterator[tuple[str, int, bool]]:
+        """Yield the names of a bag: the text, the entity, and whether a word was replaced."""
+        starts = self.arrays["bag_starts"]
+        for at in range(int(starts[bag]), int(starts[bag + 1])):
+            name = int(self.arrays["bag_names"][at])
+            text, entity = self._texts[name].as_py(), self._entities[name].as_py()
+            yield text, entity, bool(self.arrays["is_substituted"][at])
+
+    def id_of(self, entity: int) -> str:
+        return str(self._ids[entity].as_py())
+
+    def to_disk(self, folder: Path) -> dict[str, Any]:
+        """Write the files. RETURNS: the lengths that `from_disk` checks."""
+        write_table(self.names, folder / NAMES)
+        write_table(self.ids, folder / IDS)
+        for name, array in self.arrays.items():
+            write_array(array.astype(ARRAYS[name], copy=False)[:, None], folder / f"{name}.npy")
+        lengths = {name: len(array) for name, array in self.arrays.items()}
+        return {"names": len(self.names), "entities": len(self.ids), **lengths}
+
+    @classmethod
+    def from_disk(cls, folder: Path, lengths: dict[str, Any]) -> "NameBags":
+        """Map the files. Raises KrisselError K524 for one that is missing or damaged."""
+        return cls(
+            read_table(folder / NAMES, NAMES_SCHEMA, lengths["names"], verify=False),
+            read_table(folder / IDS, IDS_SCHEMA, lengths["entities"], verify=False),
+            {
+                name: read_array(folder / f"{name}.npy", lengths[name], 1, dtype)[:, 0]
+                for name, dtype in ARRAYS.items()
+            },
+        )
+
+
+def mixed(sums: np.ndarray) -> np.ndarray:
+    """Return the hash of each bag from the sum of its words' keys (n,)."""
+    sums = sums ^ (sums >> _HALF)
+    sums *= _MIX
+    return sums ^ (sums >> _HALF)

@@ -1,0 +1,275 @@
+"""`krissel_finder`: find mentions of a knowledge base's entities by their names."""
+
+import tempfile
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import srsly
+from spacy import util
+from spacy.language import Language
+from spacy.tokens import Doc, Span, SpanGroup
+from spacy.training import Example
+from spacy.vocab import Vocab
+from thinc.api import Model
+
+from ..errors import Errors, KrisselError, wrong_setting
+from ..finding.common import bundled_general_words
+from ..finding.finder import Match, NameFinder
+from ..finding.table import BLOCK_NAMES, NameBags
+from ..kb.directory import pack, unpack
+from ..kb.prototype_kb import PrototypeKB
+from ..mentions.annotations import FOUND
+from ..mentions.discontinuous import FRAGMENTS_ATTR
+from ..util.disk import coded_io
+from ..util.lock import Lock, WeakReference
+from ..util.settings import Settings
+from ..views import doc_texts
+from .pipe import KrisselPipe
+from .settings import FINDER, LINKER, FinderSettings
+
+# Folder of the names in the pipe's own, and its file with what the files hold.
+NAMES, LENGTHS = "names", "names.json"
+WORST = {"none": "name", "spelling": "spelling", "words": "word"}
+
+
+class KrisselFinder(KrisselPipe):
+    """Find mentions by the names of a knowledge base, without labels and without a NER model.
+
+    Each found span says what it is a name of, in `span._.krissel_found`: "name", as in the
+    knowledge base; "ids", of the entities that have it; "variant", how the text gives it
+    (`finding.finder.Variant`). `krissel_linker` chooses among these entities. Entities that another
+    component set stay. Made by the factory `krissel_finder`; it is not trained.
+    """
+
+    cfg: FinderSettings
+    optional_files = (LENGTHS,)
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        name: str = FINDER,
+        *,
+        settings: Settings,
+        nlp: Language | None = None,
+        linker: str = LINKER,
+    ) -> None:
+        """
+        nlp: the pipeline with the linker, referenced weakly.
+        linker: name of the linker whose knowledge base has the names, unless `set_names` or
+            `read_names` gave others.
+        """
+        model: Model[Any, Any] = Model("krissel_finder", lambda model, x, is_train: (x, list))
+        super().__init__(vocab, model, name, objective=None, settings=settings)
+        self.linker_name = linker
+        self._nlp = None if nlp is None else WeakReference(nlp)
+        self._names: NameBags | None = None
+        self._lock = Lock()
+        self._finder: tuple[Any, NameFinder] | None = None
+
+    @property
+    def is_trainable(self) -> bool:
+        return False
+
+    # Names ----------------------------------------------------------------------------------------
+
+    def set_names(self, names: Iterable[tuple[str, str]]) -> None:
+        """Find these names from now on: pairs of a name and the id of its entity."""
+        rows: dict[str, int] = {}
+        pairs = [(name, rows.setdefault(id_, len(rows))) for name, id_ in names]
+        self._use(NameBags.of(pairs, rows))
+
+    def read_names(self, kb: PrototypeKB) -> None:
+        """Find the names of a knowledge base from now on."""
+        snapshot = kb.snapshot()
+        table, ids = snapshot.prototypes, snapshot.entity_ids
+
+        def names() -> Iterator[tuple[str, int]]:
+            rows = table.rows_of_kinds(["name"])
+            for start in range(0, len(rows), BLOCK_NAMES):
+                block = rows[start : start + BLOCK_NAMES]
+                entities = table.entity_rows[block].tolist()
+                yield from zip(table.mentions(block), entities, strict=True)
+
+        self._use(NameBags.of(names(), ids))
+
+    def _use(self, names: NameBags) -> None:
+        with self._lock:
+            self._names, self._finder = names, None
+
+    def names(self) -> NameBags:
+        """Return the table of names; if there is none, make it of the linker's knowledge base.
+
+        Raises KrisselError K606 if there is no such linker.
+        """
+        with self._lock:
+            if self._names is None:
+                nlp = None if self._nlp is None else self._nlp()
+                if nlp is None or self.linker_name not in nlp.component_names:
+                    raise KrisselError(Errors.K606.format(name=self.name, linker=self.linker_name))
+                linker: Any = nlp.get_pipe(self.linker_name)
+                kb = linker.kb
+                kb.check_filled()
+                self.read_names(kb)
+            assert self._names is not None
+            return self._names
+
+    def finder(self) -> NameFinder:
+        """Return what finds the names with the current settings."""
+        names, cfg = self.names(), self.cfg
+        if cfg.nested and not cfg.spans_key:
+            raise wrong_setting("nested", True, "false, or a `spans_key`: `doc.ents` never overlap")
+        general = frozenset() if cfg.general_names else bundled_general_words()
+        key = (
+            names,
+            cfg.variants,
+            cfg.nested,
+            cfg.use_abbreviations,
+            cfg.general_names,
+            tuple(cfg.stop_names),
+            tuple(cfg.added_names.items()),
+        )
+        with self._lock:
+            if self._finder is None or self._finder[0] != key:
+                tables = [names]
+                if cfg.added_names:
+                    ids = {
+                        id_: row for row, id_ in enumerate(dict.fromkeys(cfg.added_names.values()))
+                    }
+                    pairs = ((name, ids[id_]) for name, id_ in cfg.added_names.items())
+                    tables.insert(0, NameBags.of(pairs, ids, substitutes=False))
+                self._finder = (
+                    key,
+                    NameFinder(
+                        *tables,
+                        worst=WORST[cfg.variants],  # type: ignore[arg-type]
+                        common=general,
+                        stopped=cfg.stop_names,
+                        nested=cfg.nested,
+                        use_abbreviations=cfg.use_abbreviations,
+                    ),
+                )
+            return self._finder[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy in another process has no pipeline to take names from.
+        if self._names is None and self._nlp is not None and self._nlp() is not None:
+            with suppress(KrisselError):
+                self.names()
+        return {**vars(self), "_nlp": None}
+
+    # Finding --------------------------------------------------------------------------------------
+
+    def predict(self, docs: Iterable[Doc]) -> list[list[Match]]:
+        """Return the mentions of every doc, without writing any."""
+        docs = list(docs)
+        return self.finder().find(doc_texts(docs)) if docs else []
+
+    def set_annotations(self, docs: Iterable[Doc], found: Sequence[Sequence[Match]]) -> None:
+        for doc, matches in zip(docs, found, strict=True):
+            if len(doc):
+                self._write(doc, matches)
+
+    def _write(self, doc: Doc, matches: Sequence[Match]) -> None:
+        key = self.cfg.spans_key
+        starts, lengths = doc.to_array(["IDX", "LENGTH"]).astype(np.int64).T
+        first, last = starts.tolist(), (starts + lengths).tolist()
+
+        def tokens(start: int, end: int) -> tuple[int, int]:
+            return bisect_right(last, start), bisect_left(first, end)
+
+        if key:
+            self._write_group(doc, matches, tokens)
+            return
+        taken = [(ent.start, ent.end) for ent in doc.ents]
+        ents = list(doc.ents)
+        data: dict[Any, Any] = doc.user_data
+        free = [True] * len(doc)
+        for start, end in taken:
+            free[start:end] = [False] * (end - start)
+        label = self.vocab.strings.add(self.cfg.label)
+        for match in matches:
+            for start_char, end_char in match.fragments:
+                start, end = tokens(start_char, end_char)
+                if start < end and all(free[start:end]):
+                    free[start:end] = [False] * (end - start)
+                    ents.append(Span(doc, start, end, label=label))
+                    data["._.", FOUND, first[start], last[end - 1]] = _said(match)
+        if len(ents) > len(taken) or not doc.has_annotation("ENT_IOB"):
+            doc.ents = ents
+
+    def _write_group(
+        self, doc: Doc, matches: Sequence[Match], tokens: Callable[[int, int], tuple[int, int]]
+    ) -> None:
+        key = self.cfg.spans_key
+        data: dict[Any, Any] = doc.user_data
+        label = self.vocab.strings.add(self.cfg.label)
+        spans: list[Span] = []
+        # The part that stands apart tells of the whole name; what it shares may be one by itself.
+        for whole in (False, True):
+            for number, match in enumerate(matches, 1):
+                if (len(match.fragments) == 1) != whole:
+                    continue
+                for start, end in match.fragments:
+                    span = Span(doc, *tokens(start, end), label=label)
+                    if not whole:
+                        span.id_ = str(number)
+                    spans.append(span)
+                    data["._.", FOUND, span.start_char, span.end_char] = _said(match)
+        spans.sort(key=lambda span: (span.start, span.end))
+        split = any(len(match.fragments) > 1 for match in matches)
+        attrs = {FRAGMENTS_ATTR: True} if split else {}
+        doc.spans[key] = SpanGroup(doc, name=key, attrs=attrs, spans=spans)
+
+    def score(self, examples: Iterable[Example], **settings: Any) -> dict[str, Any]:
+        return {}
+
+    def initialize(
+        self, get_examples: Callable[[], Iterable[Example]], *, nlp: Language | None = None
+    ) -> None:
+        """Do nothing: it is not trained."""
+
+    # Serialisation --------------------------------------------------------------------------------
+
+    def _files(self) -> dict[str, Callable[[], bytes]]:
+        return {"cfg": self._changed_settings}
+
+    def _readers(self) -> dict[str, Callable[[bytes], Any]]:
+        return {"cfg": self._restore_settings}
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        path = util.ensure_path(path)
+        self._write_files(path, exclude)
+        if NAMES in exclude or self._names is None:
+            return
+        with coded_io(path):
+            (path / NAMES).mkdir(exist_ok=True)
+            srsly.write_json(path / LENGTHS, self._names.to_disk(path / NAMES))
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "KrisselFinder":
+        path = util.ensure_path(path)
+        self._read_files(path, exclude)
+        if NAMES not in exclude and (path / LENGTHS).exists():
+            with self._coded(path):
+                lengths = srsly.read_json(path / LENGTHS)
+                self._use(NameBags.from_disk(path / NAMES, lengths))
+        return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            self.to_disk(folder, exclude=exclude)
+            return pack(Path(folder))
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KrisselFinder":
+        # Mapped files outlive their names, as in `PrototypeKB.from_bytes`.
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            unpack(bytes_data, Path(folder))
+            return self.from_disk(folder, exclude=exclude)
+
+
+def _said(match: Match) -> dict[str, Any]:
+    named = match.named
+    return {"name": named.name, "ids": list(named.ids), "variant": match.variant}

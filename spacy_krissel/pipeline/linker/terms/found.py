@@ -1,0 +1,78 @@
+"""Found term: a mention that was found by a name is linked to an entity that has it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ....kb.snapshot import KBSnapshot
+from ....mentions.annotations import FOUND
+from ....mentions.discontinuous import holds_fragments
+from ....views import with_mention
+from ...settings import LinkerSettings
+from ..query import Found, Query
+from .term import Pairs, Term
+
+# Loss of an entity without the name: more than similarities can make up for.
+LOSS = np.float32(-3)
+# Variant of a mention of which a part stands apart.
+COORDINATION = "coordination"
+
+
+class FoundTerm(Term):
+    """Loss of the entities that do not have the name by which `krissel_finder` found the mention.
+
+    The mention is encoded, searched for and compared as this name. Among the entities that have it,
+    the other terms decide.
+    """
+
+    name = "found"
+
+    def __init__(self, spans_key: str) -> None:
+        self.spans_key = spans_key
+
+    @classmethod
+    def of(cls, settings: LinkerSettings, kb: KBSnapshot) -> "FoundTerm":
+        return cls(settings.spans_key)
+
+    def prepare(self, query: Query) -> None:
+        for row, said in self._said(query):
+            if entities := query.kb.entities.known_rows(said["ids"]):
+                query.found[row] = Found(entities, said["variant"])
+                query.views[row] = with_mention(query.views[row], said["name"])
+                query.texts[row] = said["name"]
+
+    def _said(self, query: Query) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the rows of found mentions, and what was said of each."""
+        fragments: dict[tuple[int, str], dict[str, Any]] = {}
+        found = {}
+        for row, span in enumerate(query.spans):
+            data: dict[Any, Any] = span.doc.user_data
+            if said := data.get(("._.", FOUND, span.start_char, span.end_char)):
+                found[row] = said
+                if said["variant"] == COORDINATION and span.id_:
+                    fragments[query.doc_of[row], span.id_] = said
+        if fragments:
+            # What a fragment shares with others may be a mention by itself.
+            for row, span in enumerate(query.spans):
+                if span.id_ and holds_fragments(span.doc, self.spans_key):
+                    found[row] = fragments.get((query.doc_of[row], span.id_), found.get(row, {}))
+        yield from ((row, said) for row, said in found.items() if said)
+
+    def propose(self, query: Query, known: np.ndarray, k: int) -> np.ndarray | None:
+        if not query.found:
+            return None
+        proposed = np.full((len(query), max(len(rows) for rows, _ in query.found.values())), -1)
+        for row, (entities, _) in query.found.items():
+            proposed[row, : len(entities)] = entities
+        return proposed
+
+    def score(self, query: Query, pairs: Pairs) -> np.ndarray | None:
+        if not query.found:
+            return None
+        scores = np.zeros(len(pairs.mentions), dtype=np.float32)
+        edges = np.searchsorted(pairs.mentions, np.arange(len(query) + 1))
+        for row, (entities, _) in query.found.items():
+            here = slice(edges[row], edges[row + 1])
+            scores[here] = np.where(np.isin(pairs.entities[here], entities), 0, LOSS)
+        return scores
