@@ -2,7 +2,7 @@
 
 import gc
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
@@ -10,7 +10,7 @@ from io import StringIO
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import spacy
 import srsly
@@ -22,7 +22,7 @@ from wasabi import msg
 
 from ..about import __version__
 from ..corpora.report import CorpusReport
-from ..corpora.text_stream import read_texts
+from ..corpora.text_stream import Text, read_texts
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..evaluation.confidence import (
     MIN_STATED,
@@ -32,6 +32,7 @@ from ..evaluation.confidence import (
     expected_links,
     fit_confidence,
 )
+from ..finding.common import count_words, general_words
 from ..layers.hashed_bags import round_tables
 from ..mining.mine import mine
 from ..mining.shards import MentionShards
@@ -49,7 +50,7 @@ from ..pipeline.pipeline_io import (
     save_pipeline,
     save_whole,
 )
-from ..pipeline.settings import LINKER
+from ..pipeline.settings import FINDER, LINKER
 from ..util.hashing import stable_hash
 from ..util.manifest import MANIFEST, content_hash
 from ..util.outputs import writes
@@ -67,7 +68,7 @@ COMPACT = Path(__file__).parents[1] / "compact"
 COMPONENT = f"components.{LINKER}"
 # With fewer mined mentions nothing is trained: too few are held out to see what training does.
 MIN_MENTIONS = 500
-# Texts in which the finder looks for mentions, to see what fraction has no entity.
+# Texts in which the NER looks for mentions, to see what fraction has no entity.
 MAX_TEXTS = 300
 # In an error message.
 MAX_TYPES_SHOWN = 8
@@ -88,6 +89,11 @@ TRANSFORMER: dict[str, Any] = {
     "name_weight": 1.0,
     "mixed_precision": True,
 }
+# Where this fraction of an ontology's names have a digit (genes, chemicals, cell lines), another
+# order or number of words is another name.
+MANY_DIGITS = 0.2
+# Words of the given text below which its counts say less than those that ship.
+MIN_COUNTED = 1_000_000
 # Settings for a transformer: fewer pairs at a lower rate.
 FOR_TRANSFORMER: dict[str, Any] = {
     "training.batcher.pairs": 64,
@@ -123,6 +129,9 @@ class BuildSettings(OntologySettings):
     text: Unlabelled text to mine and train on: JSONL, plain text, PubMed's XML, Parquet, .tar.gz;
         or folders
     ner: Pipeline that finds mentions, by name or path: the linker is added to it
+    find: How mentions are found by the ontology's names: words, also in other forms and another
+        order of their words; spelling, in other spellings only; none; auto, spelling for genes,
+        chemicals and the like, else words. Default: auto, or none with ner
     types_by_label: label=type: link mentions with this label to entities of this semantic type only
         (Gene=Gene); from Python also the types by label, as in the linker's settings
     encoder: Transformer to train, by name or path, instead of the compact encoder; needs text
@@ -141,6 +150,7 @@ class BuildSettings(OntologySettings):
     _: KW_ONLY
     text: Sequence[str | Path] = ()
     ner: str | None = None
+    find: Literal["auto", "words", "spelling", "none"] | None = None
     types_by_label: Mapping[str, Sequence[str]] | Sequence[str] = ()
     encoder: str | None = None
     steps: Count | None = None
@@ -160,15 +170,14 @@ class BuildPlan:
 
     sources: paths and names of vocabularies, or entities; located: the files of the former, () for
         the latter.
-    types: by label. finder: the pipeline that the linker is added to. folder: of the unfinished
-        build.
+    types: by label. ner: the pipeline that the linker is added to. folder: of the unfinished build.
     """
 
     asked: BuildSettings
     sources: list[Any]
     located: Sequence[Path]
     types: dict[str, list[str]]
-    finder: Language | None
+    ner: Language | None
     folder: Path
 
     @cached_property
@@ -267,7 +276,7 @@ def show_build(built: Built) -> str:
     if not [name for name in built.nlp.pipe_names if name != LINKER]:
         lines.append(
             "No component finds mentions: add the linker to a pipeline that does, or build it with "
-            "--ner.\n"
+            "--find auto or --ner.\n"
             f'Add: nlp.add_pipe("{LINKER}", source=spacy.load("{built.output}"))'
         )
     return "\n".join(lines)
@@ -291,14 +300,14 @@ def _plan(asked: BuildSettings) -> BuildPlan:
     check_pipeline_output(asked.output)
     # Here, since a step that an interrupted build completed does not choose the GPU.
     choose_gpu(asked.gpu_id, silent=True)
-    finder = None if asked.ner is None else load_pipeline(asked.ner)
-    if finder is not None and LINKER in finder.pipe_names:
+    ner = None if asked.ner is None else load_pipeline(asked.ner)
+    if ner is not None and LINKER in ner.pipe_names:
         raise wrong_setting("ner", asked.ner, f"a pipeline without a '{LINKER}'")
     sources = sources_of(asked.ontology)
     are_files = not isinstance(sources[0], Entity)
     located = [locate(each, "auto", asked.progress).path for each in sources] if are_files else []
     folder = asked.output.absolute().with_name(f".{asked.output.name}.build")
-    return BuildPlan(asked, sources, located, types, finder, folder)
+    return BuildPlan(asked, sources, located, types, ner, folder)
 
 
 def _state(plan: BuildPlan) -> dict[str, Any]:
@@ -491,23 +500,44 @@ def _finish(plan: BuildPlan, folder: Path) -> Built:
         nil_share=asked.nil_share,
         **plan.shared(),
     )
-    if plan.finder is not None:
-        plan.finder.add_pipe(LINKER, source=nlp)
-        plan.finder.meta.setdefault("krissel", {}).update(nlp.meta.get("krissel", {}))
-        nlp = plan.finder
+    if plan.ner is not None:
+        plan.ner.add_pipe(LINKER, source=nlp)
+        plan.ner.meta.setdefault("krissel", {}).update(nlp.meta.get("krissel", {}))
+        nlp = plan.ner
+    _add_finder(plan, nlp)
     save_pipeline(nlp, asked.output, name=LINKER)
     n_mentions = find_linker(nlp).kb.description()["prototype_kinds"].get("mention", 0)
     return Built(nlp, asked.output, manifest["entities"], manifest["names"], n_mentions, fit.data)
 
 
+def _add_finder(plan: BuildPlan, nlp: Language) -> None:
+    """Add a component that finds mentions by the names of the linker, if one is wanted."""
+    find = plan.asked.find or ("auto" if plan.ner is None else "none")
+    if find == "none":
+        return
+    if find == "auto":
+        n = n_digits = 0
+        for _, name, _ in plan.store.names():
+            n, n_digits = n + 1, n_digits + any(map(str.isdigit, name))
+        find = "spelling" if n_digits >= MANY_DIGITS * n else "words"
+    finder: Any = nlp.add_pipe(FINDER, before=LINKER, config={"variants": find})
+    finder.read_names(find_linker(nlp).kb)
+    if plan.asked.text:
+        counts, n_words = count_words(each.text for each in _texts(plan))
+        if n_words >= MIN_COUNTED:
+            finder.set_general_words(general_words(counts))
+
+
+def _texts(plan: BuildPlan) -> Iterator[Text]:
+    report = CorpusReport()
+    return chain.from_iterable(read_texts(Path(each), report=report) for each in plan.asked.text)
+
+
 def _found_mentions(plan: BuildPlan, path: Path) -> Path | None:
-    """Save the first texts with the mentions that the finder finds there; None if it finds none."""
-    if plan.finder is None or not plan.asked.text:
+    """Save the first texts with the mentions that the NER finds there; None if it finds none."""
+    if plan.ner is None or not plan.asked.text:
         return None
-    texts = chain.from_iterable(
-        read_texts(Path(each), report=CorpusReport()) for each in plan.asked.text
-    )
-    docs = plan.finder.pipe(each.text for each in islice(texts, MAX_TEXTS))
+    docs = plan.ner.pipe(each.text for each in islice(_texts(plan), MAX_TEXTS))
     bin_ = DocBin(docs=(doc for doc in docs if doc.ents))
     if not len(bin_):
         return None

@@ -29,6 +29,7 @@ from ..pipeline.pipeline_io import (
     find_kb_pipe,
     load_pipeline,
     save_pipeline,
+    update_finders,
 )
 from ..pipeline.settings import LINKER
 from ..util.disk import coded_io
@@ -264,6 +265,8 @@ def prototypes(asked: PrototypeSettings) -> dict[str, Any]:
         # The weight of gold mentions depends on names.
         if pipe.cfg.get("lexical_weight") or pipe.cfg.get("spelling_weight") or pipe.kb.has_gold:
             pipe.kb.keep_lexical_index()
+        if work is not None:
+            update_finders(nlp, name)
         save_pipeline(nlp, asked.output, kb_path=asked.kb_path, name=name)
         if work is not None:
             work.remove()

@@ -37,6 +37,7 @@ from ..pipeline.pipeline_io import (
     find_linker,
     load_pipeline,
     save_pipeline,
+    update_finders,
 )
 from ..pipeline.reranker import KrisselReranker
 from ..pipeline.settings import LINKER
@@ -368,6 +369,7 @@ def _updated(
     for _, pipe in nlp.components:
         if isinstance(pipe, KrisselReranker) and pipe.linker_name == asked.name:
             pipe.describe_candidates(release.store, kb)
+    update_finders(nlp, asked.name)
     if nlp.meta.get("krissel", {}).get("calibration", {}).pop(asked.name, None):
         notes.append("`threshold` was fitted to the earlier release: run `krissel calibrate` again")
     made_of = [[each.get("source", "") for each in kb.ontology] for kb in (old, linker.kb)]

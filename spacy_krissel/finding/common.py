@@ -18,7 +18,7 @@ COUNTS = Path(__file__).parent / "words.tsv.gz"
 # A stem is general if it occurs so often per million words, and this fraction of the time right
 # after another word that means something: "heart disease", "Down syndrome". Chosen on the training
 # splits of NCBI Disease and BC5CDR.
-MIN_PER_MILLION, MIN_AFTER = 100.0, 0.75
+MIN_PER_MILLION, MIN_AFTER = 200.0, 0.75
 # Beside `STOP_WORDS`.
 _FUNCTION_WORDS = STOP_WORDS.union(
     "against although among because before being between during each either however least less "

@@ -20,6 +20,22 @@ _FUNCTION_WORDS = hashed(
 )
 
 
+# Endings of nouns and of their adjectives: psychosis and psychotic, hypertension and hypertensive.
+# Chosen on the training splits of NCBI Disease and BC5CDR; others (-emia and -ia to -ic, -itis to
+# -itic, -pathy to -pathic) gain nothing or lose there.
+_ADJECTIVES = (("osis", "otic"), ("esis", "etic"), ("psy", "ptic"), ("sion", "sive"))
+# Letters before the ending.
+_MIN_ROOT = 4
+
+
+def adjective_of(word: str) -> str:
+    """Return the adjective of a folded noun, "" if none is known."""
+    for noun, adjective in _ADJECTIVES:
+        if word.endswith(noun) and len(word) >= len(noun) + _MIN_ROOT and word.isalpha():
+            return word[: -len(noun)] + adjective
+    return ""
+
+
 class NameWords(NamedTuple):
     """Words of names (n,), and the names (m,).
 

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from ..kb.columns import read_array, read_table, write_array, write_table
 from ..mining.matcher import plain_letters
-from .substitutions import NameWords, is_in, substituted
-from .words import TextWords, WordReader
+from ..util.folding import fold_name, to_american
+from .substitutions import NameWords, adjective_of, is_in, substituted
+from .words import TextWords, WordReader, hashed, stem
 
 # Longer names are not found.
 MAX_NAME_WORDS = 16
@@ -66,16 +67,22 @@ class NameBags:
         """Make the table of names with the index of each one's entity, and of the entities' ids.
 
         substitutes: add the names in which a word is replaced by one that the vocabulary's own
-            synonyms show to be equal (`substituted`).
+            synonyms show to be equal (`substituted`), and adjectives of single nouns.
         """
         reader, stream = WordReader(), iter(names)
         tables, sums = [NAMES_SCHEMA.empty_table()], [np.zeros(0, dtype=np.uint64)]
         owners, keys = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
+        nouns, adjectives = [], []
         n = 0
         while batch := list(islice(stream, BLOCK_NAMES)):
             texts, entities = zip(*batch, strict=True)
             tables.append(pa.table([texts, entities], schema=NAMES_SCHEMA))
-            read = reader.read([plain_letters(text).text for text in texts])
+            plain = [plain_letters(text).text for text in texts]
+            for number, text in enumerate(plain, n) if substitutes else ():
+                if adjective := adjective_of(to_american(fold_name(text))):
+                    nouns.append(number)
+                    adjectives.append(adjective)
+            read = reader.read(plain)
             kept = ~read.skipped
             owner, key = read.text[kept], read.key[kept]
             sums.append(np.zeros(len(batch), dtype=np.uint64))
@@ -89,8 +96,13 @@ class NameBags:
         lengths = np.bincount(words.name, minlength=n)
         of = np.flatnonzero((lengths > 0) & (lengths <= MAX_NAME_WORDS))
         bags, is_substituted = words.sums[of], np.zeros(len(of), dtype=bool)
+        single = np.zeros(0, dtype=np.uint64)
         if substitutes and len(of):
             made, made_of = substituted(words)
+            single = hashed([*map(stem, adjectives)])
+            new = ~is_in(single, np.unique(words.sums))
+            made = np.append(made, single[new])
+            made_of = np.append(made_of, np.array(nouns, dtype=np.int64)[new])
             bags, of = np.append(bags, made), np.append(of, made_of)
             is_substituted = np.append(is_substituted, np.ones(len(made), dtype=bool))
         hashes = mixed(bags)
@@ -104,7 +116,7 @@ class NameBags:
             "bag_starts": np.append(starts, len(order)),
             "bag_names": of[order],
             "is_substituted": is_substituted[order],
-            "word_keys": np.unique(words.key),
+            "word_keys": np.unique(np.append(words.key, single)),
         }
         return cls(table, pa.table([[*ids]], schema=IDS_SCHEMA), arrays)
 

@@ -33,6 +33,8 @@ from .settings import FINDER, LINKER, FinderSettings
 
 # Folder of the names in the pipe's own, and its file with what the files hold.
 NAMES, LENGTHS = "names", "names.json"
+# File of the words that are too general to be a name, if they are not those that ship.
+GENERAL = "general.json"
 WORST = {"none": "name", "spelling": "spelling", "words": "word"}
 
 
@@ -46,7 +48,7 @@ class KrisselFinder(KrisselPipe):
     """
 
     cfg: FinderSettings
-    optional_files = (LENGTHS,)
+    optional_files = (GENERAL,)
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class KrisselFinder(KrisselPipe):
         self._names: NameBags | None = None
         self._lock = Lock()
         self._finder: tuple[Any, NameFinder] | None = None
+        self._general: frozenset[str] | None = None
 
     @property
     def is_trainable(self) -> bool:
@@ -100,6 +103,12 @@ class KrisselFinder(KrisselPipe):
         with self._lock:
             self._names, self._finder = names, None
 
+    def set_general_words(self, words: Iterable[str]) -> None:
+        """Replace the words that are too general to be a name by themselves: stems, as
+        `finding.common.general_words` returns them."""
+        with self._lock:
+            self._general, self._finder = frozenset(words), None
+
     def names(self) -> NameBags:
         """Return the table of names; if there is none, make it of the linker's knowledge base.
 
@@ -122,7 +131,8 @@ class KrisselFinder(KrisselPipe):
         names, cfg = self.names(), self.cfg
         if cfg.nested and not cfg.spans_key:
             raise wrong_setting("nested", True, "false, or a `spans_key`: `doc.ents` never overlap")
-        general = frozenset() if cfg.general_names else bundled_general_words()
+        general = self._general if self._general is not None else bundled_general_words()
+        general = frozenset() if cfg.general_names else general
         key = (
             names,
             cfg.variants,
@@ -235,10 +245,17 @@ class KrisselFinder(KrisselPipe):
     # Serialisation --------------------------------------------------------------------------------
 
     def _files(self) -> dict[str, Callable[[], bytes]]:
-        return {"cfg": self._changed_settings}
+        general = self._general
+        more = (
+            {} if general is None else {GENERAL: lambda: srsly.json_dumps(sorted(general)).encode()}
+        )
+        return {"cfg": self._changed_settings, **more}
 
     def _readers(self) -> dict[str, Callable[[bytes], Any]]:
-        return {"cfg": self._restore_settings}
+        return {"cfg": self._restore_settings, GENERAL: self._read_general}
+
+    def _read_general(self, data: bytes) -> None:
+        self._general = frozenset(srsly.json_loads(data)) if data else None
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         path = util.ensure_path(path)

@@ -18,6 +18,7 @@ from ..kb.directory import KIND as KB
 from ..util.atomic import check_parent, commit_folder, temporary_folder
 from ..util.manifest import check_replaceable
 from .card import update_card, write_licences
+from .finder import KrisselFinder
 from .kb_pipe import KBPipe
 from .linker.component import KrisselLinker
 from .settings import LINKER
@@ -227,6 +228,13 @@ def mention_setters(nlp: Language) -> list[str]:
         for name, sets in zip(nlp.pipe_names, setters, strict=True)
         if sets and name not in links
     ]
+
+
+def update_finders(nlp: Language, linker: str) -> None:
+    """Give the finders of a linker the names of its knowledge base."""
+    for _, pipe in nlp.components:
+        if getattr(pipe, "linker_name", "") == linker and isinstance(pipe, KrisselFinder):
+            pipe.read_names(find_linker(nlp, linker).kb)
 
 
 def within_max_length(

@@ -6,11 +6,14 @@ from pathlib import Path
 
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.corpora.text_stream import read_texts
-from spacy_krissel.finding.common import MIN_PER_MILLION, count_words, general_words
+from spacy_krissel.finding.common import count_words, general_words
 from spacy_krissel.util.atomic import atomic_file, check_file
 from spacy_krissel.util.outputs import writes
 from spacy_krissel.util.progress import progress_bar
 from spacy_krissel.util.settings import checked
+
+# Rarer stems are left out.
+MIN_PER_MILLION = 100.0
 
 
 @writes("output")

@@ -48,7 +48,11 @@ def match_codes(query: Query, result: SearchResult) -> np.ndarray:
         written[row, column] = _names(
             query, texts.hashes[of_mention[row]], entities[expanded[row], column]
         )
-        codes[expanded] = np.maximum(written, np.where(of_text == CONTEXT, CONTEXT, ABBREVIATION))
+        by_name = [
+            row in query.found and query.found[row].variant != "abbreviation" for row in expanded
+        ]
+        most = np.where(np.array(by_name, dtype=bool), SIMILAR, ABBREVIATION)[:, None]
+        codes[expanded] = np.maximum(written, np.where(of_text == CONTEXT, CONTEXT, most))
     if (spelt := result.parts.get("spelling")) is not None:
         codes = np.where(spelt > 0, np.maximum(codes, SPELLING), codes)
     for row, found in query.found.items():
