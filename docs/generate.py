@@ -41,7 +41,7 @@ COMPONENT_PARTS = {
         "folder of a knowledge base that several pipelines share; null: it is saved with the "
         "pipeline"
     ),
-    "linker": "name of the linker whose candidates are re-ranked",
+    "linker": "name of the linker whose candidates are re-ranked, or whose names are found",
     "max_names": "number of names of a candidate that the model reads",
     "tree_numbers": "whether the model reads a candidate's tree numbers",
     "scorer": "of `nlp.evaluate` and `spacy train`",
@@ -72,6 +72,7 @@ def components() -> Iterator[tuple[str, list[Setting]]]:
     from spacy_krissel.util.settings import parameter_help
 
     classes = {
+        "krissel_finder": declared.FinderSettings,
         "krissel_linker": declared.LinkerSettings,
         "krissel_reranker": declared.RerankerSettings,
         "krissel_span_extractor": declared.ExtractorSettings,

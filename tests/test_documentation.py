@@ -264,7 +264,7 @@ def test_the_api_page_names_what_stands_in_the_source():
 
 
 def _is_written(target: str) -> bool:
-    """Whether a module has the class, function, method or assignment under this name."""
+    """Return whether a module has this class, function, method or assignment."""
     parts = target.split(".")
     *_, (path, rest) = (
         (path, parts[n:])

@@ -32,7 +32,7 @@ Offsets = tuple[np.ndarray, np.ndarray]
 
 
 class Named(NamedTuple):
-    """What a text is a name of.
+    """Name that a text gives.
 
     name: as in the vocabulary. ids: of the entities that have it. variant: index of `VARIANTS`.
     """

@@ -64,7 +64,7 @@ class KrisselFinder(KrisselPipe):
         linker: name of the linker whose knowledge base has the names, unless `set_names` or
             `read_names` gave others.
         """
-        model: Model[Any, Any] = Model("krissel_finder", lambda model, x, is_train: (x, list))
+        model: Model[Any, Any] = Model("krissel_finder", _unchanged)
         super().__init__(vocab, model, name, objective=None, settings=settings)
         self.linker_name = linker
         self._nlp = None if nlp is None else WeakReference(nlp)
@@ -285,6 +285,10 @@ class KrisselFinder(KrisselPipe):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             unpack(bytes_data, Path(folder))
             return self.from_disk(folder, exclude=exclude)
+
+
+def _unchanged(model: Model[Any, Any], docs: Any, is_train: bool) -> tuple[Any, Any]:
+    return docs, lambda d_docs: d_docs
 
 
 def _said(match: Match) -> dict[str, Any]:

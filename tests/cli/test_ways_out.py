@@ -51,6 +51,7 @@ OUTPUTS = [
     Written(("open-texts", "{in}", "-o", "{out}"), ".jsonl"),
     Written(("out-of-kb", "{in}", "--gold", "train={in}", "-o", "{out}")),
     Written(("phrases", "{in}", "-o", "{out}"), ".txt.gz"),
+    Written(("words", "{in}", "-o", "{out}"), ".tsv.gz"),
     Written(("projection", "{in}", "--ontology", "{in}", "-o", "{out}"), ".svg"),
     Written(("prototypes", "{in}", "-o", "{out}", "--ontology", "{in}")),
     Written(("prototypes", "{in}", "-o", "{ok}", "--ontology", "{in}", "--kb-path", "{out}")),

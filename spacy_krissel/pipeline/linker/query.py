@@ -199,8 +199,8 @@ class Names(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the finder said of a mention: the rows of the entities that have its name, and the
-    variant of the name that the text has."""
+    """Rows of the entities that have the name by which the finder found a mention, and the variant
+    of the name that the text has."""
 
     entities: list[int]
     variant: str
