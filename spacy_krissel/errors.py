@@ -1105,6 +1105,10 @@ class Warnings:
         "[KW626] p_replace is {found}, but there is no ontology whose names could replace "
         "mentions: none is replaced. Set `ontology` in [initialize.components], or p_replace = 0."
     )
+    KW627 = (
+        "[KW627] '{name}' comes after '{linker}' in the pipeline, so the mentions that it finds "
+        "are not linked. Add it with nlp.add_pipe('krissel_finder', before='{linker}')."
+    )
     KW681 = (
         "[KW681] The last line of '{path}' was cut off: its {n} bytes were written by a service "
         "that was stopped before it accepted the correction."

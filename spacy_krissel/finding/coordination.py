@@ -1,6 +1,6 @@
 """Names in coordinations: "cleft lip and palate", "breast and ovarian cancer", "types 1 and 2"."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +40,7 @@ def coordinated(
         return
     starting, ending = {hit.first for hit in hits}, {hit.last for hit in hits}
     starts, ends = offsets
+    seen: set[tuple[int, int]] = set()
     for hit in hits:
         own = range(hit.first, hit.last + 1)
         for step, edge, taken in ((-1, hit.first, ending), (1, hit.last, starting)):
@@ -47,15 +48,18 @@ def coordinated(
                 edge = _beyond(words, edge, step)
                 if edge < 0 or edge in taken:
                     break
-                found = _name_with(words, own, edge, step, name_of)
+                found = _name_with(words, own, edge, step, taken, name_of)
                 if found is None:
                     break
                 apart, rest, named = found
-                yield Part(
+                part = Part(
                     (int(starts[apart[0]]), int(ends[apart[-1]])),
                     (int(starts[rest[0]]), int(ends[rest[-1]])),
                     named,
                 )
+                if part.apart not in seen:
+                    seen.add(part.apart)
+                    yield part
                 edge = apart[0] if step < 0 else apart[-1]
 
 
@@ -77,14 +81,21 @@ def _beyond(words: TextWords, edge: int, step: int) -> int:
 
 
 def _name_with(
-    words: TextWords, own: range, edge: int, step: int, name_of: Callable[[list[int]], Any]
+    words: TextWords,
+    own: range,
+    edge: int,
+    step: int,
+    taken: Collection[int],
+    name_of: Callable[[list[int]], Any],
 ) -> tuple[list[int], list[int], Any] | None:
     """Return the longest part beyond `edge` that is a name with words of `own`, those words, and
-    what both are a name of."""
+    what both are a name of. taken: words at the edges of other names, where a part ends."""
     apart: list[list[int]] = [[edge]]
     while len(apart) < MAX_APART:
         at = edge + step * len(apart)
-        if not 0 <= at < len(words.gap) or words.gap[min(at, at - step)] != FREE or words.joins[at]:
+        if not 0 <= at < len(words.gap) or at in taken:
+            break
+        if words.gap[min(at, at - step)] != FREE or words.joins[at]:
             break
         apart.append(sorted([*apart[-1], at]))
     for part in reversed(apart):

@@ -10,7 +10,7 @@ from ..lexical.ngrams import canonical_form
 from ..mentions.abbreviations import definitions, with_variants
 from ..mining.matcher import SHORT_ACRONYM, SHORT_NAME, is_acronym, plain_letters
 from ..mining.name_table import is_searched
-from ..util.folding import fold_name, to_american
+from ..util.folding import ROMAN, fold_name, to_american
 from .coordination import coordinated
 from .table import NameBags
 from .words import SKIPPED, STRICT_CHARS, TextWords, WordReader, stem
@@ -25,6 +25,7 @@ SPELLING, FORM, ORDER, WORD = range(1, len(VARIANTS))
 # Texts that are remembered with what they are names of.
 MAX_REMEMBERED = 1 << 19
 _OPENING = re.compile(r"[(\[]")
+_WORD = re.compile(r"[^\W_]+")
 
 
 # Start and end of each word in its text, (n,) each.
@@ -45,12 +46,14 @@ class Named(NamedTuple):
 class Match(NamedTuple):
     """A mention found in a text.
 
-    fragments: (start, end) in characters. named: what it is a name of. variant: how.
+    fragments: (start, end) in characters. named: what it is a name of. variant: how. apart: the
+        fragment of a coordination that stands apart from a whole name.
     """
 
     fragments: tuple[tuple[int, int], ...]
     named: Named
     variant: Variant
+    apart: tuple[int, int] | None = None
 
     @property
     def start(self) -> int:
@@ -130,25 +133,25 @@ class NameFinder:
             Match(((hit.start, hit.end),), hit.named, VARIANTS[hit.named.variant]) for hit in hits
         ]
         if self._use_abbreviations and _OPENING.search(text):
-            found = _with_abbreviations(text, found)
-        found = _supported(text, found)
-        if not self._nested:
-            found = _longest(found)
-            whole = {each.fragments[0] for each in found}
-            hits = [hit for hit in hits if (hit.start, hit.end) in whole]
+            found = _with_abbreviations(text, found, self._stopped)
+        found = _longest(_supported(text, found), nested=self._nested)
+        whole = {each.fragments[0] for each in found}
+        hits = [hit for hit in hits if (hit.start, hit.end) in whole]
 
         def name_of(indices: list[int]) -> Named | None:
             keys = words.key[[at for at in indices if not words.skipped[at]]]
             surface = " ".join(text[offsets[0][at] : offsets[1][at]] for at in indices)
             for number, table in enumerate(self._tables):
                 if len(keys) and (bag := table.bag_of(keys)) >= 0:
-                    return self._name(surface, number, bag)
+                    named = self._name(surface, number, bag)
+                    if named is not None:
+                        return named
             return None
 
         for part in coordinated(hits, words, offsets, name_of):
             first, last = sorted([part.apart, part.rest])
-            found.append(Match((first, last), part.named, "coordination"))
-        return found
+            found.append(Match((first, last), part.named, "coordination", part.apart))
+        return sorted(found, key=lambda each: each.fragments)
 
     def _name(self, surface: str, table: int, bag: int) -> Named | None:
         """Return what a text with the words of this bag is a name of."""
@@ -166,7 +169,7 @@ class NameFinder:
         if canonical in self._stopped or " ".join(stems) in self._common:
             return None
         # Words on both sides of a comma or a slash are one name only as written.
-        worst = SPELLING if STRICT_CHARS.search(surface) else self._worst
+        worst = min(SPELLING, self._worst) if STRICT_CHARS.search(surface) else self._worst
         best, found = worst + 1, ""
         entities: list[int] = []
         for name, entity, is_substituted in table.names_of(bag):
@@ -207,12 +210,21 @@ def has_case(name: str, surface: str) -> bool:
     """Return whether a text has the case of a name: an acronym only in capitals, and a short word
     only if it is not all in capitals."""
     if is_acronym(name):
-        own, written = ([*filter(str.isalpha, text)] for text in (name, surface))
-        return own == written or [*own, "s"] == written or not surface.isascii()
-    return len(surface) > SHORT_NAME or not any(map(str.isupper, surface[1:]))
+        own, written = _letters(name), _letters(surface)
+        return written in (own, own + "s")
+    written = plain_letters(surface).text
+    return len(written) > SHORT_NAME or not any(map(str.isupper, written[1:]))
 
 
-def _with_abbreviations(text: str, found: list[Match]) -> list[Match]:
+def _letters(text: str) -> str:
+    """Return the letters of an acronym, without numerals, and Greek ones in lower case."""
+    plain = plain_letters("".join(char if char.isascii() else char.lower() for char in text)).text
+    first, *others = _WORD.findall(plain) or [""]
+    kept = [first, *(word for word in others if word.lower() not in ROMAN)]
+    return "".join(filter(str.isalpha, "".join(kept)))
+
+
+def _with_abbreviations(text: str, found: list[Match], stopped: Collection[str]) -> list[Match]:
     """Return the matches with the short forms that the text defines: each is a name of what its
     long form names, or of nothing."""
     pairs = with_variants(definitions(text))
@@ -228,12 +240,30 @@ def _with_abbreviations(text: str, found: list[Match]) -> list[Match]:
             nearest = max(whole, key=lambda each: each.start, default=None)
             meant[pair.short] = None if nearest is None else nearest.named
     kept = [each for each in found if text[each.start : each.end] not in meant]
-    shorts = "|".join(map(re.escape, sorted(meant, key=len, reverse=True)))
-    for short in re.finditer(rf"(?<![^\W_])(?:{shorts})(?![^\W_])", text):
-        named = meant[short[0]]
-        if named is not None:
-            kept.append(Match((short.span(),), named, "abbreviation"))
+    for start, end in _short_forms(text, meant):
+        named = meant[text[start:end]]
+        if named is not None and canonical_form(text[start:end]) not in stopped:
+            kept.append(Match(((start, end),), named, "abbreviation"))
     return kept
+
+
+def _short_forms(text: str, shorts: Collection[str]) -> Iterator[tuple[int, int]]:
+    """Yield the offsets of short forms in a text, the longest at each word. Time is linear in the
+    text, however many there are: a short form has few characters."""
+    lengths = sorted({*map(len, shorts)}, reverse=True)
+    firsts = {word[0] for short in shorts if (word := _WORD.match(short))}
+    last = 0
+    for word in _WORD.finditer(text):
+        start = word.start()
+        if start < last or word[0] not in firsts:
+            continue
+        for short in (text[start : start + length] for length in lengths):
+            last = start + len(short)
+            if short in shorts and not text[last : last + 1].isalnum():
+                yield start, last
+                break
+        else:
+            last = start
 
 
 def _supported(text: str, found: list[Match]) -> list[Match]:
@@ -259,13 +289,14 @@ def _supported(text: str, found: list[Match]) -> list[Match]:
     ]
 
 
-def _longest(found: list[Match]) -> list[Match]:
-    """Return the leftmost longest matches, which do not overlap."""
+def _longest(found: list[Match], nested: bool) -> list[Match]:
+    """Return the leftmost longest matches, which do not overlap; with `nested` all that have
+    different offsets."""
     found.sort(key=lambda each: (each.start, -each.end, each.variant != "abbreviation"))
     kept: list[Match] = []
-    end = 0
     for each in found:
-        if each.start >= end:
+        if not kept or (
+            each.fragments != kept[-1].fragments if nested else each.start >= kept[-1].end
+        ):
             kept.append(each)
-            end = each.end
     return kept

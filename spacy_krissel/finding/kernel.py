@@ -29,11 +29,19 @@ def find(keys, skipped, gaps, known, max_words, shift, starts, hashes, first, la
                 mixed *= np.uint64(0xD6E8FEB86659FD93)
                 mixed ^= mixed >> np.uint64(32)
                 bucket = mixed >> shift
-                for k in range(starts[bucket], starts[bucket + np.uint64(1)]):
-                    if hashes[k] == mixed:
-                        if n < len(first):
-                            first[n], last[n], bag[n] = i, j, k
-                        n += 1
+                # Within the array, whatever a damaged file says.
+                low = max(starts[bucket], 0)
+                high = min(starts[bucket + np.uint64(1)], len(hashes))
+                while low < high:
+                    middle = (low + high) // 2
+                    if hashes[middle] < mixed:
+                        low = middle + 1
+                    else:
+                        high = middle
+                if low < len(hashes) and hashes[low] == mixed:
+                    if n < len(first):
+                        first[n], last[n], bag[n] = i, j, low
+                    n += 1
                 if words == max_words:
                     break
             # A sentence ends.

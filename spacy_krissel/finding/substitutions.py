@@ -7,7 +7,7 @@ import numpy as np
 
 from ..lexical.groups import ranges
 from ..mining.name_table import STOP_WORDS
-from .words import hashed
+from .words import hashed, stem
 
 # A word replaces another if synonyms of so many entities show it, and if of the names that it makes
 # and that exist, this fraction belong to the same entity.
@@ -16,7 +16,12 @@ MIN_ENTITIES, MIN_PRECISION = 5, 0.95
 MAX_NAMES = 1 << 21
 # Words that carry no meaning of their own: "Lesch-Nyhan with", for "Lesch-Nyhan syndrome".
 _FUNCTION_WORDS = hashed(
-    sorted({*STOP_WORDS, "associated", "due", "nos", "related", "syndrome", "type", "without"})
+    [
+        stem(word)
+        for word in sorted(
+            {*STOP_WORDS, "associated", "due", "nos", "related", "syndrome", "type", "without"}
+        )
+    ]
 )
 
 

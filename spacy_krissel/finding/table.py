@@ -3,20 +3,27 @@
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from ..kb.columns import read_array, read_table, write_array, write_table
+from ..errors import Errors, KrisselError
+from ..kb.columns import BATCH_ROWS, check_table, read_array, read_table, write_array, write_table
 from ..mining.matcher import plain_letters
 from ..util.folding import fold_name, to_american
+from ..util.manifest import new_directory, read_manifest
 from .substitutions import NameWords, adjective_of, is_in, substituted
 from .words import TextWords, WordReader, hashed, stem
 
 # Longer names are not found.
 MAX_NAME_WORDS = 16
 BLOCK_NAMES = 1 << 15
+# Fewer buckets are not made.
+MIN_BITS = 8
+KIND, VERSION = "folder of names to find", 1
+# Larger folders are opened without a comparison of checksums; what is read of them is checked.
+MAX_VERIFIED_BYTES = 1 << 25
 NAMES, IDS = "names.arrow", "ids.arrow"
 NAMES_SCHEMA = pa.schema([("text", pa.large_string()), ("entity", pa.int32())])
 IDS_SCHEMA = pa.schema([("id", pa.large_string())])
@@ -49,11 +56,28 @@ class NameBags:
     was replaced; "word_keys": of all words, ascending.
     """
 
-    def __init__(self, names: pa.Table, ids: pa.Table, arrays: dict[str, np.ndarray]) -> None:
+    def __init__(
+        self,
+        names: pa.Table,
+        ids: pa.Table,
+        arrays: dict[str, np.ndarray],
+        folder: Path | None = None,
+    ) -> None:
+        """folder: of the files that are mapped."""
         self.names, self.ids, self.arrays = names, ids, arrays
+        self._folder = folder
         self._texts, self._entities = names.column("text"), names.column("entity")
         self._ids = ids.column("id")
+        # Batches of the mapped tables that were checked.
+        self._checked: set[tuple[str, int]] = set()
         bits = (len(arrays["buckets"]) - 1).bit_length() - 1
+        if (
+            bits < MIN_BITS
+            or len(arrays["buckets"]) != (1 << bits) + 1
+            or len(arrays["bag_starts"]) != len(arrays["hashes"]) + 1
+            or len(arrays["bag_names"]) != len(arrays["is_substituted"])
+        ):
+            raise self._damaged("its files have lengths that do not fit each other")
         self._shift = np.uint64(64 - bits)
 
     def __len__(self) -> int:
@@ -108,7 +132,7 @@ class NameBags:
         hashes = mixed(bags)
         order = np.lexsort((of, is_substituted, hashes))
         distinct, starts = np.unique(hashes[order], return_index=True)
-        bits = max(8, (2 * len(distinct)).bit_length())
+        bits = max(MIN_BITS, (2 * len(distinct)).bit_length())
         first_of = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
         arrays = {
             "hashes": distinct,
@@ -142,35 +166,67 @@ class NameBags:
         return at if at < len(self.arrays["hashes"]) and self.arrays["hashes"][at] == hash_ else -1
 
     def names_of(self, bag: int) -> Iterator[tuple[str, int, bool]]:
-        """Yield the names of a bag: the text, the entity, and whether a word was replaced."""
-        starts = self.arrays["bag_starts"]
-        for at in range(int(starts[bag]), int(starts[bag + 1])):
+        """Yield the names of a bag: the text, the entity, and whether a word was replaced.
+
+        Raises KrisselError K524 for damaged files.
+        """
+        first, end = self.arrays["bag_starts"][bag : bag + 2].tolist()
+        if not 0 <= first <= end <= len(self.arrays["bag_names"]):
+            raise self._damaged(f"bag_starts.npy has names {first} to {end}")
+        for at in range(first, end):
             name = int(self.arrays["bag_names"][at])
+            self._check(self.names, NAMES, name)
             text, entity = self._texts[name].as_py(), self._entities[name].as_py()
             yield text, entity, bool(self.arrays["is_substituted"][at])
 
     def id_of(self, entity: int) -> str:
+        """Return the id of an entity. Raises KrisselError K524 for damaged files."""
+        self._check(self.ids, IDS, entity)
         return str(self._ids[entity].as_py())
 
-    def to_disk(self, folder: Path) -> dict[str, Any]:
-        """Write the files. RETURNS: the lengths that `from_disk` checks."""
-        write_table(self.names, folder / NAMES)
-        write_table(self.ids, folder / IDS)
-        for name, array in self.arrays.items():
-            write_array(array.astype(ARRAYS[name], copy=False)[:, None], folder / f"{name}.npy")
-        lengths = {name: len(array) for name, array in self.arrays.items()}
-        return {"names": len(self.names), "entities": len(self.ids), **lengths}
+    def _check(self, table: pa.Table, file: str, row: int) -> None:
+        """Check that a table has a row, and once each batch of rows of a mapped one."""
+        if not 0 <= row < len(table):
+            raise self._damaged(f"{file} has {len(table)} rows, and is asked for row {row}")
+        batch = file, row // BATCH_ROWS
+        if self._folder is not None and batch not in self._checked:
+            check_table(table, self._folder / file, row)
+            self._checked.add(batch)
+
+    def _damaged(self, problem: str) -> KrisselError:
+        return KrisselError(Errors.K524.format(path=self._folder, problem=problem))
+
+    def to_disk(self, folder: Path) -> None:
+        """Write the files atomically; it may be the folder that is mapped.
+
+        Raises KrisselError K005, K028 (the folder holds something else), K026 (the disk refuses).
+        """
+        with new_directory(folder, KIND, VERSION) as writer:
+            write_table(self.names, writer.path / NAMES)
+            write_table(self.ids, writer.path / IDS)
+            for name, array in self.arrays.items():
+                column = array.astype(ARRAYS[name], copy=False)[:, None]
+                write_array(column, writer.path / f"{name}.npy")
+            lengths = {name: len(array) for name, array in self.arrays.items()}
+            writer.info["lengths"] = {"names": len(self), "ids": len(self.ids), **lengths}
 
     @classmethod
-    def from_disk(cls, folder: Path, lengths: dict[str, Any]) -> "NameBags":
-        """Map the files. Raises KrisselError K524 for one that is missing or damaged."""
+    def from_disk(cls, folder: Path) -> "NameBags":
+        """Map the files.
+
+        Raises KrisselError K001 to K004 and K524 (missing, of another version, damaged), K026.
+        """
+        size = sum(path.stat().st_size for path in folder.glob("*.*"))
+        verify = size <= MAX_VERIFIED_BYTES
+        lengths = read_manifest(folder, KIND, VERSION, verify=verify)["lengths"]
         return cls(
             read_table(folder / NAMES, NAMES_SCHEMA, lengths["names"], verify=False),
-            read_table(folder / IDS, IDS_SCHEMA, lengths["entities"], verify=False),
+            read_table(folder / IDS, IDS_SCHEMA, lengths["ids"], verify=False),
             {
                 name: read_array(folder / f"{name}.npy", lengths[name], 1, dtype)[:, 0]
                 for name, dtype in ARRAYS.items()
             },
+            folder,
         )
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..mining.text_forms import Words, plain_form, word_form
-from ..util.folding import NUMBERED, ROMAN, fold_name, to_american
+from ..mining.text_forms import Words, codes, plain_form, word_form
+from ..util.folding import APOSTROPHES, NUMBERED, ROMAN, fold_name, to_american
 from ..util.hashing import stable_hashes
 from ..util.lock import Lock
 
@@ -24,14 +24,18 @@ FREE, STRICT, BARRIER = range(3)
 STRICT_CHARS = re.compile(r"[,/&+*%#@~^_\\$]")
 _BARRIERS = re.compile(r"[.;:?!()\[\]{}|\"=<>\n]")
 _SINGULAR = re.compile(r"(?:ss|us|is)$")
-_SIBILANT = re.compile(r"(?:s|x|z|ch|sh)es$")
+# "headaches" and "boxes": the singular may end in "e" or not.
+_SIBILANT = re.compile(r"(?<=[sxz])e$|(?<=[cs]h)e$")
+_LATIN = {"us": "i", "um": "a"}
 # I, V and X are numbers only after words such as "type".
 _LETTERS = frozenset(["i", "v", "x"])
+# Of each ASCII character, and of all others.
 _KIND = np.array(
     [
         BARRIER if _BARRIERS.match(char) else STRICT if STRICT_CHARS.match(char) else FREE
-        for char in map(chr, range(256))
-    ],
+        for char in map(chr, range(128))
+    ]
+    + [FREE],
     dtype=np.int8,
 )
 
@@ -40,6 +44,13 @@ def stem(word: str) -> str:
     """Return what the singular and the plural of a folded word share."""
     if len(word) < MIN_PLURAL or not word.isalpha():
         return word
+    singular = _without_s(word)
+    # "humerus" and "humeri", "diverticulum" and "diverticula"; not "mous", of "mouse".
+    latin = _LATIN.get(singular[-2:]) if len(singular) > MIN_PLURAL else None
+    return singular if latin is None else singular[:-2] + latin
+
+
+def _without_s(word: str) -> str:
     if word.endswith("ies") and len(word) > MIN_PLURAL:
         return word[:-3] + "y"
     if word.endswith(("ses", "sis")):
@@ -48,8 +59,8 @@ def stem(word: str) -> str:
     if word.endswith("ae") and len(word) > MIN_PLURAL:
         return word[:-1]
     if word.endswith("s") and not _SINGULAR.search(word):
-        word = word[:-2] if _SIBILANT.search(word) else word[:-1]
-    return word[:-1] if word.endswith("se") else word
+        word = word[:-1]
+    return _SIBILANT.sub("", word)
 
 
 def hashed(words: Sequence[str]) -> np.ndarray:
@@ -60,15 +71,14 @@ def hashed(words: Sequence[str]) -> np.ndarray:
 class TextWords(NamedTuple):
     """Words of several texts, one after the other (n,).
 
-    text: index of the text. start, end: in its characters. number: of the distinct word.
-    key: equal for all forms of a word. skipped: may a name lack it. joins: is it "and" or "or".
-    gap: what stands after it, `FREE`, `STRICT` or `BARRIER`.
+    text: index of the text. start, end: in its characters. key: equal for all forms of a word.
+    skipped: may a name lack it. joins: is it "and" or "or". gap: what stands after it, `FREE`,
+    `STRICT` or `BARRIER`.
     """
 
     text: np.ndarray
     start: np.ndarray
     end: np.ndarray
-    number: np.ndarray
     key: np.ndarray
     skipped: np.ndarray
     joins: np.ndarray
@@ -123,30 +133,29 @@ class WordReader:
         with self._lock:
             if len(self._numbers) > MAX_WORDS:
                 self._numbers, self._known = _Numbers(), _Known.of([])
-            n_before = len(self._numbers)
             number = np.fromiter(map(self._numbers.__getitem__, written), np.int64, len(written))
-            if len(self._numbers) > n_before:
-                new = _Known.of([*self._numbers][n_before:])
+            n_known = len(self._known.key)
+            if len(self._numbers) > n_known:
+                new = _Known.of([*self._numbers][n_known:])
                 self._known = _Known(*map(np.append, self._known, new))
             known = self._known
         key, skipped, gap = known.key[number], known.skipped[number], _gaps(joined, start, end)
         if len(number):
             numeral = known.numeral[number[1:]]
-            is_numeral = known.numbered[number[:-1]] & (numeral > 0)
+            is_numeral = known.numbered[number[:-1]] & (numeral > 0) & (gap[:-1] != BARRIER)
             key[1:] = np.where(is_numeral, numeral, key[1:])
         for at in np.flatnonzero((end - start == 1) & (start > 0)).tolist():
             # "'s"
-            skipped[at] |= written[at] in "sS" and joined[start[at] - 1] in "'’`"
+            skipped[at] |= written[at] in "sS" and joined[start[at] - 1] in APOSTROPHES
         firsts = np.cumsum([0, *(len(text) + 2 for text in texts)])
         text = np.searchsorted(firsts, start, side="right") - 1
         offsets = start - firsts[text], end - firsts[text]
-        return TextWords(text, *offsets, number, key, skipped, known.joins[number], gap)
+        return TextWords(text, *offsets, key, skipped, known.joins[number], gap)
 
 
 def _gaps(text: str, start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Return what stands after each word (n,)."""
-    # One byte per character; others than these are no barriers.
-    kinds = _KIND[np.frombuffer(text.encode("latin-1", "replace"), dtype=np.uint8)]
+    kinds = _KIND[np.minimum(codes(text), len(_KIND) - 1)]
     gap = np.full(len(start), FREE, dtype=np.int8)
     if not len(start):
         return gap

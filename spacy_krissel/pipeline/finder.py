@@ -1,6 +1,7 @@
 """`krissel_finder`: find mentions of a knowledge base's entities by their names."""
 
 import tempfile
+import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
-from ..errors import Errors, KrisselError, wrong_setting
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..finding.common import bundled_general_words
 from ..finding.finder import Match, NameFinder
 from ..finding.table import BLOCK_NAMES, NameBags
@@ -24,6 +25,7 @@ from ..kb.directory import pack, unpack
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import FOUND
 from ..mentions.discontinuous import FRAGMENTS_ATTR
+from ..util.atomic import remove_folder
 from ..util.disk import coded_io
 from ..util.lock import Lock, WeakReference
 from ..util.settings import Settings
@@ -31,8 +33,8 @@ from ..views import doc_texts
 from .pipe import KrisselPipe
 from .settings import FINDER, LINKER, FinderSettings
 
-# Folder of the names in the pipe's own, and its file with what the files hold.
-NAMES, LENGTHS = "names", "names.json"
+# Folder of the names in the pipe's own.
+NAMES = "names"
 # File of the words that are too general to be a name, if they are not those that ship.
 GENERAL = "general.json"
 WORST = {"none": "name", "spelling": "spelling", "words": "word"}
@@ -99,7 +101,7 @@ class KrisselFinder(KrisselPipe):
 
         self._use(NameBags.of(names(), ids))
 
-    def _use(self, names: NameBags) -> None:
+    def _use(self, names: NameBags | None) -> None:
         with self._lock:
             self._names, self._finder = names, None
 
@@ -127,7 +129,11 @@ class KrisselFinder(KrisselPipe):
             return self._names
 
     def finder(self) -> NameFinder:
-        """Return what finds the names with the current settings."""
+        """Return what finds the names with the current settings.
+
+        Raises KrisselError K006 (`nested` without `spans_key`), K525 (the linker's knowledge base
+        lacks an entity of `added_names`), K606 (no names).
+        """
         names, cfg = self.names(), self.cfg
         if cfg.nested and not cfg.spans_key:
             raise wrong_setting("nested", True, "false, or a `spans_key`: `doc.ents` never overlap")
@@ -144,6 +150,7 @@ class KrisselFinder(KrisselPipe):
         )
         with self._lock:
             if self._finder is None or self._finder[0] != key:
+                self._check_linker()
                 tables = [names]
                 if cfg.added_names:
                     ids = {
@@ -164,12 +171,28 @@ class KrisselFinder(KrisselPipe):
                 )
             return self._finder[1]
 
+    def _check_linker(self) -> None:
+        """Warn (KW627) if the linker comes first. Raise KrisselError K525 if its knowledge base
+        lacks entities of `added_names`."""
+        nlp = None if self._nlp is None else self._nlp()
+        order = [] if nlp is None else nlp.component_names
+        if nlp is None or self.linker_name not in order or self.name not in order:
+            return
+        if order.index(self.linker_name) < order.index(self.name):
+            message = Warnings.KW627.format(name=self.name, linker=self.linker_name)
+            warnings.warn(message, KrisselWarning, stacklevel=2)
+        linker: Any = nlp.get_pipe(self.linker_name)
+        entities = linker.kb.snapshot().entities
+        unknown = [id_ for id_ in self.cfg.added_names.values() if entities.resolve(id_) is None]
+        if unknown and len(entities):
+            raise entities.unknown("ids of `added_names`", unknown)
+
     def __getstate__(self) -> dict[str, Any]:
         # A copy in another process has no pipeline to take names from.
         if self._names is None and self._nlp is not None and self._nlp() is not None:
             with suppress(KrisselError):
                 self.names()
-        return {**vars(self), "_nlp": None}
+        return {**vars(self), "_nlp": None, "_finder": None}
 
     # Finding --------------------------------------------------------------------------------------
 
@@ -180,7 +203,8 @@ class KrisselFinder(KrisselPipe):
 
     def set_annotations(self, docs: Iterable[Doc], found: Sequence[Sequence[Match]]) -> None:
         for doc, matches in zip(docs, found, strict=True):
-            if len(doc):
+            # Docs of white space stay unchanged.
+            if matches or any(not token.is_space for token in doc):
                 self._write(doc, matches)
 
     def _write(self, doc: Doc, matches: Sequence[Match]) -> None:
@@ -201,13 +225,13 @@ class KrisselFinder(KrisselPipe):
         for start, end in taken:
             free[start:end] = [False] * (end - start)
         label = self.vocab.strings.add(self.cfg.label)
-        for match in matches:
-            for start_char, end_char in match.fragments:
-                start, end = tokens(start_char, end_char)
-                if start < end and all(free[start:end]):
-                    free[start:end] = [False] * (end - start)
-                    ents.append(Span(doc, start, end, label=label))
-                    data["._.", FOUND, first[start], last[end - 1]] = _said(match)
+        # Whole names first: a part of a coordination shares words with one.
+        for match in sorted(matches, key=lambda match: match.apart is not None):
+            start, end = tokens(*(match.apart or match.fragments[0]))
+            if all(free[start:end]):
+                free[start:end] = [False] * (end - start)
+                ents.append(Span(doc, start, end, label=label))
+                data["._.", FOUND, first[start], last[end - 1]] = _said(match)
         if len(ents) > len(taken) or not doc.has_annotation("ENT_IOB"):
             doc.ents = ents
 
@@ -217,20 +241,21 @@ class KrisselFinder(KrisselPipe):
         key = self.cfg.spans_key
         data: dict[Any, Any] = doc.user_data
         label = self.vocab.strings.add(self.cfg.label)
+        for span in doc.spans.get(key, ()):
+            data.pop(("._.", FOUND, span.start_char, span.end_char), None)
         spans: list[Span] = []
-        # The part that stands apart tells of the whole name; what it shares may be one by itself.
-        for whole in (False, True):
-            for number, match in enumerate(matches, 1):
-                if (len(match.fragments) == 1) != whole:
-                    continue
-                for start, end in match.fragments:
-                    span = Span(doc, *tokens(start, end), label=label)
-                    if not whole:
-                        span.id_ = str(number)
-                    spans.append(span)
+        for number, match in enumerate(matches, 1):
+            for fragment in match.fragments:
+                span = Span(doc, *tokens(*fragment), label=label)
+                if match.apart is not None:
+                    span.id_ = str(number)
+                spans.append(span)
+                # Only the part that stands apart tells of the whole name: what it shares may be one
+                # by itself, or part of others.
+                if fragment == (match.apart or fragment):
                     data["._.", FOUND, span.start_char, span.end_char] = _said(match)
         spans.sort(key=lambda span: (span.start, span.end))
-        split = any(len(match.fragments) > 1 for match in matches)
+        split = any(match.apart is not None for match in matches)
         attrs = {FRAGMENTS_ATTR: True} if split else {}
         doc.spans[key] = SpanGroup(doc, name=key, attrs=attrs, spans=spans)
 
@@ -260,19 +285,22 @@ class KrisselFinder(KrisselPipe):
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         path = util.ensure_path(path)
         self._write_files(path, exclude)
-        if NAMES in exclude or self._names is None:
+        if NAMES in exclude:
             return
         with coded_io(path):
-            (path / NAMES).mkdir(exist_ok=True)
-            srsly.write_json(path / LENGTHS, self._names.to_disk(path / NAMES))
+            if self._names is not None:
+                self._names.to_disk(path / NAMES)
+            elif (path / NAMES).exists():
+                # Of an earlier pipe.
+                remove_folder(path / NAMES)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "KrisselFinder":
         path = util.ensure_path(path)
         self._read_files(path, exclude)
-        if NAMES not in exclude and (path / LENGTHS).exists():
+        if NAMES not in exclude:
             with self._coded(path):
-                lengths = srsly.read_json(path / LENGTHS)
-                self._use(NameBags.from_disk(path / NAMES, lengths))
+                has_names = (path / NAMES).exists()
+                self._use(NameBags.from_disk(path / NAMES) if has_names else None)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:

@@ -40,7 +40,7 @@ class FinderSettings(Settings):
     general_names: bool = False
     stop_names: list[str] = field(default_factory=list)
     added_names: dict[str, str] = field(default_factory=dict)
-    label: str = "ENTITY"
+    label: Annotated[str, Field(min_length=1)] = "ENTITY"
 
 
 @dataclass(eq=False)

@@ -11,7 +11,8 @@ _LOWER_ASCII = bytes(
     ord(char.lower()) if char.isalnum() else ord(" ") for char in map(chr, range(128))
 ) + bytes(128)
 # Possessives are optional: "Graves's disease", "Alzheimer's disease".
-_APOSTROPHES = re.compile("['’ʼ‘‛′`´＇ꞌ]")
+APOSTROPHES = "'’ʼ‘‛′`´＇ꞌ"
+_APOSTROPHES = re.compile(f"[{APOSTROPHES}]")
 # Tokenizers leave a space before it, and some texts double it.
 _POSSESSIVE = re.compile(f"(?<=\\w) ?{_APOSTROPHES.pattern}{{1,2}}[sS](?!\\w)")
 ROMAN = {

@@ -8,10 +8,15 @@ import srsly
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline import factories
-from spacy_krissel.pipeline.settings import ExtractorSettings, LinkerSettings, RerankerSettings
+from spacy_krissel.pipeline.settings import (
+    ExtractorSettings,
+    FinderSettings,
+    LinkerSettings,
+    RerankerSettings,
+)
 from spacy_krissel.util.settings import parameter_help
 
-CLASSES = [LinkerSettings, RerankerSettings, ExtractorSettings]
+CLASSES = [LinkerSettings, RerankerSettings, ExtractorSettings, FinderSettings]
 WRONG = [
     (
         LinkerSettings,
@@ -40,6 +45,14 @@ WRONG = [
     (ExtractorSettings, "max_all", [-1]),
     (ExtractorSettings, "n_retrieved", [0, 1.5]),
     (ExtractorSettings, "max_entities", [-1, "all"]),
+    (FinderSettings, "spans_key", [None, 1]),
+    (FinderSettings, "variants", ["all", "", None]),
+    (FinderSettings, "nested", ["no", 1, None]),
+    (FinderSettings, "use_abbreviations", ["no", 1]),
+    (FinderSettings, "general_names", ["no", 1]),
+    (FinderSettings, "stop_names", ["fall", None, [1]]),
+    (FinderSettings, "added_names", [["cold"], {"cold": 1}, {1: "T04"}, "cold", None]),
+    (FinderSettings, "label", ["", None, 1]),
 ]
 
 
