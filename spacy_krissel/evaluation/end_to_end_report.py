@@ -181,18 +181,15 @@ class EndToEndReport:
 
     def _error_rows(self) -> list[Row]:
         """Return a header, and a row per kind: the number of gold mentions, and of predictions."""
-        systems = self._systems()
-        rows: list[Row] = [
-            (
-                "error",
-                *(f"{system}: {side}" for system in systems for side in ("gold", "predicted")),
-            )
+        columns = [
+            (f"{system}: {side}", data["errors"], side)
+            for system, data in self._systems().items()
+            for side in ("gold", "predicted")
         ]
-        for kind in KINDS:
-            counts = (data["errors"][kind] for data in systems.values())
-            cells = [f"{n[side]:,}" for n in counts for side in ("gold", "predicted")]
-            rows.append((f"{kind}: {KINDS[kind]}", *cells))
-        return rows
+        return [
+            ("error", *(title for title, *_ in columns)),
+            *((kind, *(f"{n[kind][side]:,}" for _, n, side in columns)) for kind in KINDS),
+        ]
 
     def _example_rows(self) -> Iterator[Row]:
         """Yield a header, and the most frequent errors of each kind: gold mentions, and spurious

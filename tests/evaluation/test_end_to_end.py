@@ -337,3 +337,38 @@ def test_the_knowledge_base_is_the_default_ontology(gold_linker, toy_store, toy_
         assert figures[0][name] == figures[1][name]
     with pytest.raises(KrisselError, match="K006.*ontology.*knowledge base"):
         evaluate(spacy.blank("en"), gold)
+
+
+def test_links_of_a_group_are_read_where_the_linker_writes_them(make_nlp, make_doc, store):
+    nlp = make_nlp({"MS": "D1"}, spans_key="found")
+    ruler = nlp.add_pipe("span_ruler", first=True, config={"spans_key": "found"})
+    ruler.add_patterns([{"label": "X", "pattern": "MS"}])
+    data = evaluate(nlp, [make_doc("MS cold", [(0, 1, "D1")])], store, end_to_end=True).data
+    assert data["spans"]["micro"]["f1"] == 1.0
+
+
+def test_a_document_that_is_too_long_counts_on_neither_side(make_text_nlp, make_doc, store):
+    nlp = make_text_nlp({"MS": "D1"})
+    nlp.max_length = 10
+    docs = [
+        make_doc("MS", [(0, 1, "D1")], doc_id="a"),
+        make_doc("MS " * 9, [(0, 1, "D1")], doc_id="b"),
+    ]
+    with pytest.warns(KrisselWarning, match="KW620.*1 of 2 texts.*first: b"):
+        data = evaluate(nlp, docs, store, end_to_end=True).data
+    assert (data["n_docs"], data["spans"]["n_gold"], data["spans"]["n_predicted"]) == (1, 1, 1)
+
+
+def test_a_report_shows_the_most_frequent_errors_first(make_text_nlp, make_doc, store):
+    texts = ["cold ms x", "Cold", "MS", "cold"]
+    docs = [
+        make_doc(text, [(0, 1, "D4" if text[0] in "cC" else "D2")], doc_id=str(i))
+        for i, text in enumerate(texts)
+    ]
+    nlp = make_text_nlp({"x": "D6"})
+    report = evaluate(nlp, docs, store, end_to_end=True, baselines=False)
+    shown = report.to_markdown()
+    rows = [line.split(" | ")[1:3] for line in shown.splitlines() if line.startswith("| missed |")]
+    assert rows == [["4", "0 |"], ["3", "cold"], ["1", "ms"]]
+    assert "| spurious | 1 | x | D6 \\<Odd & Sons> disease |" in shown
+    assert "- missed: no prediction overlaps" in shown
