@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from spacy.language import Language
 from spacy.tokens import Span
@@ -33,7 +33,8 @@ from spacy_krissel.ontology.store import write_store
 
 # A: B (D, E) and C.
 PARENTS = {"A": (), "B": ("A",), "C": ("A",), "D": ("B",), "E": ("B",), "F": ()}
-spans = st.tuples(st.integers(0, 8), st.integers(1, 4)).map(lambda each: (each[0], sum(each)))
+# Few offsets, so that spans often overlap or are equal.
+spans = st.tuples(st.integers(0, 3), st.integers(1, 3)).map(lambda each: (each[0], sum(each)))
 ids = st.sampled_from(sorted(PARENTS))
 gold_doc = st.sets(
     st.tuples(spans, st.sets(ids, min_size=1, max_size=2)).map(
@@ -90,6 +91,8 @@ def score_corpus(docs, **settings):
 
 
 @given(corpora)
+@example([([GoldLink(0, 1, ("A", "B"))], [Link(0, 1, "A"), Link(0, 1, "B")])])
+@example([([GoldLink(0, 1, ("A",)), GoldLink(0, 1, ("A", "B"))], [Link(0, 1, "A")])])
 def test_scores_agree_with_a_plain_count(docs):
     found = score_corpus(docs)
     for measure in ("ids", "spans"):
@@ -192,6 +195,12 @@ def test_discontinuous_mentions_count_by_their_outer_span(make_doc, tree):
         Link(0, 20, "B"),
         Link(0, 25, "C"),
     ]
+
+
+def test_a_mention_that_is_annotated_twice_counts_once(make_doc, tree):
+    doc = make_doc("a b", [])
+    doc.spans["krissel"] = [Span(doc, 0, 1, label, kb_id="A") for label in ("X", "Y")]
+    assert gold_links(gold_item(doc), tree) == ([GoldLink(0, 1, ("A",))], 0)
 
 
 def test_predicted_nil_is_no_link(make_doc, tree):
@@ -343,6 +352,21 @@ def test_links_of_a_group_are_read_where_the_linker_writes_them(make_nlp, make_d
     nlp = make_nlp({"MS": "D1"}, spans_key="found")
     ruler = nlp.add_pipe("span_ruler", first=True, config={"spans_key": "found"})
     ruler.add_patterns([{"label": "X", "pattern": "MS"}])
+    data = evaluate(nlp, [make_doc("MS cold", [(0, 1, "D1")])], store, end_to_end=True).data
+    assert data["spans"]["micro"]["f1"] == 1.0
+
+
+@Language.component("test_links_all", assigns=["doc.ents", "token.ent_kb_id"])
+def links_all(doc):
+    doc.ents = [Span(doc, 0, 1, label="X", kb_id="D1")]
+    return doc
+
+
+def test_a_component_without_settings_links_entities(make_nlp, make_doc, store):
+    nlp = make_nlp({"MS": "D2"}, spans_key="found")
+    ruler = nlp.add_pipe("span_ruler", first=True, config={"spans_key": "found"})
+    ruler.add_patterns([{"label": "X", "pattern": "cold"}])
+    nlp.add_pipe("test_links_all")
     data = evaluate(nlp, [make_doc("MS cold", [(0, 1, "D1")])], store, end_to_end=True).data
     assert data["spans"]["micro"]["f1"] == 1.0
 
