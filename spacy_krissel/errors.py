@@ -1162,6 +1162,11 @@ class Warnings:
         "predictions. Check that these components have a knowledge base, and that their "
         "`spans_key`, `types` and `labels` fit the mentions."
     )
+    KW721 = (
+        "[KW721] No link was predicted in {n} documents by the pipeline (components: {pipes}), so "
+        "all gold links count as missed. Expected a component that sets mentions, and after it a "
+        "linker with a knowledge base, whose `spans_key`, `types` and `labels` fit the mentions."
+    )
 
 
 def wrong_setting(setting: str, found: Any, expected: str) -> KrisselError:

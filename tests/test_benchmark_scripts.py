@@ -143,6 +143,47 @@ def test_startup_benchmark_runs(benchmark, linking, tmp_path, monkeypatch):
     )
 
 
+def test_annotators_are_compared_on_the_same_names(
+    benchmark, linking, tmp_path, monkeypatch, capsys
+):
+    script, peers = benchmark("finder"), benchmark("finder_peers")
+    nlp = spacy.load(linking / "linker")
+    ruler = nlp.add_pipe("entity_ruler", first=True)
+    ruler.add_patterns([{"label": "X", "pattern": "skin cancer"}])
+    nlp.to_disk(tmp_path / "ruled")
+    script.main(
+        str(linking / "store"),
+        linking / "gold.spacy",
+        [f"ruled={tmp_path / 'ruled'}"],
+        peer=[f"gilda={sys.executable}", f"missing={sys.executable}"],
+        passes=1,
+        output=tmp_path / "found.json",
+    )
+    rows = {row["system"]: row for row in json.loads((tmp_path / "found.json").read_text())["rows"]}
+    assert rows["dictionary"]["spans"]["micro"]["f1"] == 1.0
+    assert rows["ruled"]["spans"]["micro"]["recall"] == pytest.approx(1 / 6)
+    assert rows["ruled"]["texts_per_second"] > 0
+    assert rows["gilda"]["skipped"] == "gilda is not installed"
+    assert "missing" in rows["missing"]["skipped"]
+    assert "| ruled | 1.000 | 0.167 |" in capsys.readouterr().out
+
+    def longest(entities, data):
+        names = {entity["name"]: entity["id"] for entity in entities}
+        return lambda text: [
+            (text.index(name), text.index(name) + len(name), id_)
+            for name, id_ in names.items()
+            if name in text
+        ]
+
+    monkeypatch.setitem(peers.PEERS, "longest", (longest, "spacy"))
+    (tmp_path / "names.jsonl").write_text('{"id": "D1", "name": "stroke", "aliases": []}\n')
+    (tmp_path / "texts.jsonl").write_text('"A stroke."\n"None."\n')
+    paths = [tmp_path / name for name in ("names.jsonl", "texts.jsonl", "links.json")]
+    peers.main("longest", *paths)
+    found = json.loads(paths[2].read_text())
+    assert found["links"] == [[[2, 8, "D1"]], []] and found["version"] == spacy.__version__
+
+
 def test_linking_stage_times_add_up(benchmark, linking, tmp_path):
     script = benchmark("linking_stages")
     paths = linking / "store", [linking / "linker"]

@@ -2,10 +2,11 @@
 
 import json
 import platform
+import weakref
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
-from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import spacy
@@ -13,16 +14,18 @@ from spacy.language import Language
 
 from ..about import __version__
 from ..errors import Errors, KrisselError, Warnings, wrong_setting
-from ..mentions.annotations import NIL
+from ..kb.prototype_kb import PrototypeKB
 from ..ontology.build import open_ontology
-from ..ontology.hierarchy import position_keys
-from ..ontology.store import OntologyStore
+from ..ontology.store import OntologyStore, write_store
 from ..pipeline.card import add_evaluation, describe, write_licences
 from ..pipeline.pipeline_io import load_pipeline
 from ..util.atomic import check_file, write_text
 from ..util.settings import Count, PositiveInt, checked
 from .baselines import link_by_baselines
 from .bootstrap import RESAMPLES
+from .distance import link_distance
+from .end_to_end import evaluate_texts
+from .end_to_end_report import EndToEndReport
 from .gold import Source, linked_entities, linked_mentions, read_gold, without_own_gold
 from .metrics import compare as compare_systems
 from .metrics import measure, span_scores
@@ -46,11 +49,13 @@ Compared = Mapping[str, Sequence[LinkRecord] | str | Path]
 def evaluate(
     pipeline: Language | str | Path,
     gold: Source,
-    ontology: OntologyStore | str | Path,
+    ontology: OntologyStore | str | Path | None = None,
     output: str | Path | None = None,
     *,
     name: str = "evaluation",
     predicted: bool = False,
+    end_to_end: bool = False,
+    below: Sequence[str] = (),
     spans_key: str = "",
     labels: list[str] | None = None,
     baselines: bool = True,
@@ -66,10 +71,11 @@ def evaluate(
     write_meta: bool = False,
     command: str = "",
     progress: bool = False,
-) -> Report:
+) -> Report | EndToEndReport:
     """Measure the accuracy of links on a gold corpus.
 
     Strict and lenient accuracy, recall at k, slices, intervals, baselines, errors.
+    From text alone (`end_to_end`): precision, recall and F1 of links, and errors by kind.
 
     Further options override the pipeline's config: --components.krissel_linker.context none
 
@@ -77,11 +83,15 @@ def evaluate(
     gold: gold corpus: a .spacy file or a folder of them, a PubTator or BioC file, or `Doc`s, which
         are not changed
     ontology: ontology store or file, or the name of a vocabulary: for primary ids, slices and
-        baselines
-    output: folder for the report: `<name>.json`, `.md`, `.html` and `.links.jsonl`; None writes
-        nothing
+        baselines. Default: the entities of the pipeline's knowledge base
+    output: folder for the report: `<name>.json`, `.md`, `.html` and `.links.jsonl`; with
+        `end_to_end` `<name>.json`, `.md` and `.errors.jsonl`; None writes nothing
     name: name of the report
     predicted: link the pipeline's own mentions, not the gold ones
+    end_to_end: pass only the text to the pipeline, and score its links: ids per document, and spans
+        with their id, next to a plain dictionary of the ontology's names. Excludes `predicted`,
+        `compare`, `seen`, `train`, `gold_nil`, `write_meta`
+    below: with `end_to_end`: count links to this entity and its descendants only
     spans_key: gold mentions are in `doc.spans[spans_key]`; "" takes all mentions of the corpus
         (`read_gold`)
     labels: count gold mentions with these labels only
@@ -104,9 +114,23 @@ def evaluate(
 
     Raises KrisselError K006 (a wrong setting), K026 (`check_report`), K701 (no counted mention),
     K706 (no gold id is known), K721 (no linked mention in `train`), and those of `load_pipeline`,
-    `read_gold`, `run_pipeline` and `metrics.compare`.
+    `read_gold`, `run_pipeline`, `metrics.compare` and `evaluate_texts`.
     """
     compared = _compared(compare)
+    _check_end_to_end(
+        end_to_end,
+        below,
+        {
+            "predicted": predicted,
+            "compare": compared,
+            "seen": seen,
+            "train": train,
+            "gold_nil": gold_nil,
+            "write_meta": write_meta,
+            "n_candidates": n_candidates != N_CANDIDATES and n_candidates,
+            "timed_mentions": timed_mentions != TIMED_MENTIONS and timed_mentions,
+        },
+    )
     if output is not None:
         check_report(output, name)
     card = _card_of(pipeline, overrides) if write_meta else None
@@ -115,11 +139,7 @@ def evaluate(
         if isinstance(pipeline, Language)
         else load_pipeline(pipeline, overrides, index_device=index_device)
     )
-    store = (
-        ontology
-        if isinstance(ontology, OntologyStore)
-        else open_ontology(ontology, progress=progress)
-    )
+    store = _open_store(ontology, nlp, progress)
     others = {
         title: read_records(other) if isinstance(other, (str, Path)) else other
         for title, other in compared.items()
@@ -131,6 +151,23 @@ def evaluate(
     ids = [id_ for _, id_ in linked_mentions(docs, store)]
     if ids and not any(id_ in store for id_ in ids):
         raise KrisselError(Errors.K706.format(n=len(ids), path=store.path, first=ids[0]))
+    if end_to_end:
+        scored = evaluate_texts(
+            nlp,
+            docs,
+            store,
+            name=name,
+            spans_key=spans_key,
+            labels=labels,
+            below=below,
+            baselines=baselines,
+            seed=seed,
+            command=command,
+            progress=progress,
+        )
+        if output is not None:
+            scored.save(output)
+        return scored
     mentions: Literal["gold", "predicted"] = "predicted" if predicted else "gold"
     with without_own_gold(nlp, docs) as n_own_gold:
         run = run_pipeline(
@@ -198,8 +235,11 @@ def evaluate(
     return report
 
 
-def show_evaluate(report: Report, output: Path, name: str, pipeline: Path, write_meta: bool) -> str:
-    lines = [report.to_table(), f"Report: {output / name}.json, .md, .html"]
+def show_evaluate(
+    report: Report | EndToEndReport, output: Path, name: str, pipeline: Path, write_meta: bool
+) -> str:
+    files = ", ".join(f".{suffix}" for suffix in report.suffixes)
+    lines = [report.to_table(), f"Report: {output / name}{files}"]
     lines += [f"Model card: {pipeline / 'meta.json'}"] if write_meta else []
     if n := report.data["n_unknown"]:
         lines.append(
@@ -207,6 +247,40 @@ def show_evaluate(report: Report, output: Path, name: str, pipeline: Path, write
             "[KW702]"
         )
     return "\n".join(lines)
+
+
+def _check_end_to_end(
+    end_to_end: bool, below: Sequence[str], excluded: Mapping[str, object]
+) -> None:
+    """Raise KrisselError K006 for settings that do not fit together."""
+    if below and not end_to_end:
+        raise wrong_setting("below", below, "only with end_to_end")
+    if end_to_end and (given := next((name for name in excluded if excluded[name]), None)):
+        raise wrong_setting(given, excluded[given], "not with end_to_end")
+
+
+def _open_store(
+    ontology: OntologyStore | str | Path | None, nlp: Language, progress: bool
+) -> OntologyStore:
+    """Open the ontology, or write the entities of the pipeline's knowledge base to a temporary
+    store, which is removed with its last reference.
+
+    Raises KrisselError K006 for None if no knowledge base keeps names (`prototypes --no-details`).
+    """
+    if isinstance(ontology, OntologyStore):
+        return ontology
+    if ontology is not None:
+        return open_ontology(ontology, progress=progress)
+    kbs = (getattr(pipe, "kb", None) for _, pipe in nlp.pipeline)
+    tables = (kb.entities for kb in kbs if isinstance(kb, PrototypeKB))
+    table = next((table for table in tables if table.details is not None), None)
+    if table is None:
+        expected = "an ontology, since the pipeline has no knowledge base with all names"
+        raise wrong_setting("ontology", ontology, expected)
+    folder = TemporaryDirectory(prefix="krissel-")
+    store = write_store(table, Path(folder.name) / "store", progress=progress)
+    weakref.finalize(store, folder.cleanup)
+    return store
 
 
 def _compared(compare: Compared | Sequence[str]) -> Compared:
@@ -232,36 +306,3 @@ def _card_of(pipeline: Language | str | Path, overrides: dict[str, Any] | None) 
     card = Path(pipeline) / "meta.json"
     check_file(card)
     return card
-
-
-def link_distance(records: Sequence[LinkRecord], store: OntologyStore) -> dict[str, Any] | None:
-    """Count wrong links by their relation to a gold entity in the ontology, by parents, or else
-    tree numbers.
-
-    Wrong links are links to an entity other than gold; ties with a gold entity are left out. With
-    several gold entities the nearest counts.
-
-    RETURNS: their number `n`, and the fractions that link to a `parent`, `child` or `sibling` of a
-    gold entity, and to any `other`; None without a wrong link, or if none of their entities has a
-    parent.
-    """
-    keys = cache(
-        lambda id_: position_keys(store.get(id_), store) if id_ in store else ({id_}, set())
-    )
-    found, placed = dict.fromkeys(("parent", "child", "sibling", "other"), 0), False
-    for record in counted(records):
-        wrong = {record.prediction, *record.ties}.isdisjoint(record.gold)
-        if not wrong or record.prediction in ("", NIL) or record.gold == (NIL,):
-            continue
-        own, above = keys(record.prediction)
-        others = [keys(id_) for id_ in record.gold]
-        placed = placed or bool(above) or any(parents for _, parents in others)
-        kinds = (
-            ("parent", any(own & parents for _, parents in others)),
-            ("child", any(above & gold for gold, _ in others)),
-            ("sibling", any(above & parents for _, parents in others)),
-            ("other", True),
-        )
-        found[next(kind for kind, holds in kinds if holds)] += 1
-    n = sum(found.values())
-    return {"n": n, **{kind: number / n for kind, number in found.items()}} if placed else None

@@ -181,6 +181,8 @@ class Report:
     titles: dict[str, str] = field(default_factory=dict, repr=False)
     others: dict[str, Sequence[LinkRecord]] = field(default_factory=dict, repr=False)
 
+    suffixes = ("json", "md", "html", "links.jsonl")
+
     def errors(self) -> list[LinkRecord]:
         """Return the counted mentions whose link is not strictly correct."""
         return [record for record in counted(self.records) if not is_strict(record)]

@@ -207,6 +207,15 @@ def mined_entities(nlp: Language) -> list[str] | None:
     return None
 
 
+def linked_keys(nlp: Language) -> list[str]:
+    """Return the groups of `doc.spans` that the linkers write to; "" stands for `doc.ents`."""
+    linkers = link_writers(nlp)
+    settings = _settings(nlp, linkers)
+    keys = dict.fromkeys(cfg.get("spans_key") or "" for cfg in settings)
+    # A component without settings links entities.
+    return [*keys, *([""] if len(settings) < len(linkers) and "" not in keys else [])]
+
+
 def _settings(nlp: Language, names: Sequence[str]) -> list[MutableMapping[str, Any]]:
     settings = (getattr(nlp.get_pipe(name), "cfg", None) for name in names)
     return [cfg for cfg in settings if isinstance(cfg, MutableMapping)]

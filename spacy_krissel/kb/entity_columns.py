@@ -14,6 +14,7 @@ from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows
 from ..lexical.ngrams import canonical_form, hashed
 from ..ontology.entity import Entity, spellings
+from ..ontology.table import LISTS
 from ..ontology.table import SCHEMA as WHOLE
 from ..util.lock import Lock, once
 from .columns import BATCH_ROWS, check_table, on_disk, read_table, take_rows, write_table
@@ -153,6 +154,14 @@ class EntityTable:
             name: tuple(each) if isinstance(each, list) else each for name, each in found.items()
         }
         return Entity(**fields)
+
+    def __iter__(self) -> Iterator[Entity]:
+        """Yield the entities by row; without details, only their searched fields."""
+        columns = (
+            map(tuple, self.each(name)) if name in LISTS else self.each(name)
+            for name in Entity.__dataclass_fields__
+        )
+        yield from map(Entity, *columns)
 
     def display_fields(self, rows: Rows) -> tuple[list[str], list[str]]:
         """Return the ids and the names of the entities at `rows` (n,)."""

@@ -867,3 +867,21 @@ def test_link_reads_pubtator_and_lists_its_output_formats(made, run, refuse, toy
             tmp_path / f"links.{ending}",
         )
         assert "[K006]" in said and ".jsonl, .spacy, .tsv" in said
+
+
+def test_evaluate_scores_links_from_text(made, run, refuse, tmp_path):
+    gold = made.path / "gold.spacy"
+    nlp = spacy.load(made.path / "linker")
+    names = OntologyStore(made.path / "store").names(shared=False)
+    ruler = nlp.add_pipe("entity_ruler", first=True, config={"phrase_matcher_attr": "LOWER"})
+    ruler.add_patterns([{"label": "Disease", "pattern": name} for _, name, _ in names])
+    nlp.to_disk(tmp_path / "pipeline")
+    # Without --ontology: that of the knowledge base.
+    arguments = ("evaluate", tmp_path / "pipeline", gold, "--end-to-end", "-o", tmp_path)
+    said = run(*arguments)
+    data = json.loads((tmp_path / "evaluation.json").read_text())
+    assert "ids per document" in said and ".errors.jsonl" in said
+    assert data["ids"]["micro"]["f1"] > 0 and set(data["baselines"]) == {"dictionary"}
+    assert "[K113]" in refuse(*arguments, "--below", "X9")
+    assert "end_to_end" in refuse(*arguments, "--predicted")
+    assert "end_to_end" in refuse("evaluate", made.path / "linker", gold, "--below", "X9")

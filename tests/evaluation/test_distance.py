@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from spacy_krissel.evaluation.evaluate import link_distance
+from spacy_krissel.evaluation.distance import link_distance
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
 

@@ -106,3 +106,14 @@ def test_links_are_counted_by_the_kind_of_prototype(nlp, docs, toy_store):
     assert sum(kind["n"] for kind in kinds.values()) == data["n"] and kinds["gold"]["n"] > 0
     right = sum(kind["n"] * kind["strict"] for kind in kinds.values())
     assert right == pytest.approx(data["n"] * data["strict"])
+
+
+def test_links_from_text_do_not_use_gold_prototypes_of_the_same_documents(nlp, docs, toy_store):
+    ruler = nlp.add_pipe("entity_ruler", first=True)
+    ruler.add_patterns([{"label": "X", "pattern": ent.text} for doc in docs for ent in doc.ents])
+    before = evaluate(nlp, docs, toy_store, end_to_end=True)
+    n_own = add_gold(nlp.get_pipe("krissel_linker").kb, docs).prototypes
+    with pytest.warns(KrisselWarning, match=rf"KW703\] {n_own} gold"):
+        report = evaluate(nlp, docs, toy_store, end_to_end=True)
+    assert before.data["spans"]["n_predicted"] > 0 and report.data["n_own_gold"] == n_own
+    assert report.records == before.records and "gold prototypes" in report.to_markdown()
