@@ -70,7 +70,8 @@ class NameFinder:
     tables: of names. worst: the last of `VARIANTS` that is found. common: stems that are no name if
         they are all of a text. stopped: texts that are no name. nested: also names inside others;
         else the longest from the left. use_abbreviations: a short form that the text defines is a
-        name of what its long form names, and no other name.
+        name of what its long form names, and no other name. lone_acronyms: short acronyms are names
+        without a longer name of their entity in the text, too.
     """
 
     def __init__(
@@ -81,11 +82,12 @@ class NameFinder:
         stopped: Collection[str] = (),
         nested: bool = False,
         use_abbreviations: bool = True,
+        lone_acronyms: bool = False,
     ) -> None:
         self._tables, self._common, self._nested = tables, frozenset(common), nested
         self._stopped = frozenset(map(canonical_form, stopped))
         self._worst = VARIANTS.index(worst)
-        self._use_abbreviations = use_abbreviations
+        self._use_abbreviations, self._lone_acronyms = use_abbreviations, lone_acronyms
         self._reader = WordReader()
         self._named: dict[tuple[str, int, int], Named | None] = {}
 

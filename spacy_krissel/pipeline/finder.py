@@ -144,6 +144,7 @@ class KrisselFinder(KrisselPipe):
             cfg.variants,
             cfg.nested,
             cfg.use_abbreviations,
+            cfg.lone_acronyms,
             cfg.general_names,
             tuple(cfg.stop_names),
             tuple(cfg.added_names.items()),
@@ -167,6 +168,7 @@ class KrisselFinder(KrisselPipe):
                         stopped=cfg.stop_names,
                         nested=cfg.nested,
                         use_abbreviations=cfg.use_abbreviations,
+                        lone_acronyms=cfg.lone_acronyms,
                     ),
                 )
             return self._finder[1]

@@ -27,6 +27,8 @@ class FinderSettings(Settings):
     nested: find names inside others too; needs a `spans_key`. Otherwise the longest from the left.
     use_abbreviations: find the abbreviations of names that the doc defines, and no other meaning of
         theirs.
+    lone_acronyms: find acronyms of up to three letters also where the doc has no longer name of
+        their entity.
     general_names: find names that are one general word, such as "disease".
     stop_names: texts that are no mention, in any spelling.
     added_names: names to find beside those of the knowledge base, each with the id of its entity.
@@ -37,6 +39,7 @@ class FinderSettings(Settings):
     variants: Literal["none", "spelling", "words"] = "words"
     nested: bool = False
     use_abbreviations: bool = True
+    lone_acronyms: bool = False
     general_names: bool = False
     stop_names: list[str] = field(default_factory=list)
     added_names: dict[str, str] = field(default_factory=dict)
