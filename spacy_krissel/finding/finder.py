@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -90,6 +90,10 @@ class NameFinder:
         self._use_abbreviations, self._lone_acronyms = use_abbreviations, lone_acronyms
         self._reader = WordReader()
         self._named: dict[tuple[str, int, int], Named | None] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what was read, which another thread may change meanwhile.
+        return {**vars(self), "_reader": WordReader(), "_named": {}}
 
     def find(self, texts: Sequence[str]) -> list[list[Match]]:
         """Return the matches in each text, from left to right."""

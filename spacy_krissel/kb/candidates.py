@@ -15,6 +15,9 @@ from .snapshot import KBSnapshot
 
 # Kind of a candidate that a correction decided, and key of the evidence of others.
 VERDICT = "verdict"
+# Scores that most mentions lack: of evidence by corrections, and of names found by
+# `krissel_finder`. They are shown unless 0, so that candidates do not depend on their batch.
+OCCASIONAL = (VERDICT, "found")
 
 
 def candidate_dicts(
@@ -46,7 +49,7 @@ def candidate_dicts(
     }
     known = {key: values for key, values in of_query.items() if values is not None}
     always = ["id", "name", "kind", "evidence", *known]
-    template = _shared_keys([key for key in always if key != VERDICT])
+    template = _shared_keys([key for key in always if key not in OCCASIONAL])
     shown = [template.copy() for _ in rows]
     for candidate, *fields_ in zip(shown, *columns, strict=True):
         candidate["id"], candidate["name"], candidate["kind"], candidate["evidence"] = fields_
@@ -56,8 +59,7 @@ def candidate_dicts(
     candidates = [shown[index].copy() for index in indices.tolist()]
     for key, values in known.items():
         for candidate, value in zip(candidates, values[:, :k][found].tolist(), strict=True):
-            # Most mentions are like none that anybody judged.
-            if key != VERDICT or value:
+            if key not in OCCASIONAL or value:
                 candidate[key] = value
     ends = np.cumsum(found.sum(axis=1)).tolist()
     lists = [candidates[start:end] for start, end in zip([0, *ends], ends, strict=False)]

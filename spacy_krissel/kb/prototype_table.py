@@ -33,6 +33,8 @@ from .columns import (
 
 FILE, VECTORS_FILE, REFERENCES_FILE = "prototypes.arrow", "vectors.npy", "references.npy"
 LEXICAL_DIR = "lexical"
+# Names that are remembered with whether an entity has them.
+MAX_ANSWERS = 1 << 18
 # Stored by number: new kinds go to the end.
 Kind = Literal["name", "mention", "gold", "reference", "replaced", "class"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -336,6 +338,23 @@ class PrototypeTable:
             known[entity] = frozenset(hashed(names).tolist())
         pairs = zip(entities.tolist(), hashes.tolist(), strict=True)
         return np.array([hash_ in known[entity] for entity, hash_ in pairs], dtype=bool)
+
+    def has_name(self, entity: int, name: str) -> bool:
+        """Return whether an entity has a name, in any spelling (`are_names`). Answers are
+        remembered."""
+        found = self._answers.get((entity, name))
+        if found is None:
+            if len(self._answers) >= MAX_ANSWERS:
+                self._answers.clear()
+            hashes = hashed([canonical_form(name)])
+            found = self._answers[entity, name] = bool(
+                self.are_names(np.array([entity]), hashes)[0]
+            )
+        return found
+
+    @once
+    def _answers(self) -> dict[tuple[int, str], bool]:
+        return {}
 
     @once
     def _name_hashes(self) -> dict[int, frozenset[int]]:

@@ -189,12 +189,11 @@ class KrisselFinder(KrisselPipe):
         if unknown and len(entities):
             raise entities.unknown("ids of `added_names`", unknown)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> Any:
         # A copy in another process has no pipeline to take names from.
-        if self._names is None and self._nlp is not None and self._nlp() is not None:
-            with suppress(KrisselError):
-                self.names()
-        return {**vars(self), "_nlp": None, "_finder": None}
+        with suppress(KrisselError):
+            self.names()
+        return super().__reduce__()
 
     # Finding --------------------------------------------------------------------------------------
 
@@ -226,7 +225,7 @@ class KrisselFinder(KrisselPipe):
         free = [True] * len(doc)
         for start, end in taken:
             free[start:end] = [False] * (end - start)
-        label = self.vocab.strings.add(self.cfg.label)
+        label = doc.vocab.strings.add(self.cfg.label)
         # Whole names first: a part of a coordination shares words with one.
         for match in sorted(matches, key=lambda match: match.apart is not None):
             start, end = tokens(*(match.apart or match.fragments[0]))
@@ -242,7 +241,7 @@ class KrisselFinder(KrisselPipe):
     ) -> None:
         key = self.cfg.spans_key
         data: dict[Any, Any] = doc.user_data
-        label = self.vocab.strings.add(self.cfg.label)
+        label = doc.vocab.strings.add(self.cfg.label)
         for span in doc.spans.get(key, ()):
             data.pop(("._.", FOUND, span.start_char, span.end_char), None)
         spans: list[Span] = []

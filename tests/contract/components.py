@@ -50,7 +50,9 @@ STEPS = {"pairs": 100, "pieces": 60}
 LINKERS = ["krissel_linker-small", "krissel_linker-transformer", "krissel_linker-referenced"]
 RERANKERS = ["krissel_reranker-list", "krissel_reranker-pairs"]
 EXTRACTORS = ["krissel_span_extractor-words", "krissel_span_extractor-pieces"]
-FIRST = [LINKERS[0], RERANKERS[0], EXTRACTORS[0]]
+# It has no model and is not trained.
+FINDERS = ["krissel_finder-names"]
+FIRST = [LINKERS[0], RERANKERS[0], EXTRACTORS[0], *FINDERS]
 
 
 def kinds(*names):
@@ -65,3 +67,7 @@ linkers = pytest.mark.parametrize("component", kinds(*LINKERS), indirect=True)
 with_mentions = pytest.mark.parametrize("component", kinds(*LINKERS, *RERANKERS), indirect=True)
 # One kind of model of each, where the kind makes no difference.
 each_pipe = pytest.mark.parametrize("component", FIRST, indirect=True)
+# What only a component with a model promises.
+with_model = pytest.mark.parametrize(
+    "component", kinds(*LINKERS, *RERANKERS, *EXTRACTORS), indirect=True
+)

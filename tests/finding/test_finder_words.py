@@ -61,6 +61,7 @@ OTHERS = [
     "anemia anemic",
     "his hi",
     "2 3",
+    "mouse moi",
 ]
 LETTERS = st.characters(codec="utf-8") | st.sampled_from(
     "aabs  --..,/'’\n\0\u0301\u0308\u00ad\u200b\ufeffßαΔ½İ😀𝛽\ud800\udfffIVX12"

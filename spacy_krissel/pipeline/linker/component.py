@@ -162,6 +162,9 @@ class KrisselLinker(KBPipe):
         terms = self._terms(kb)
         for term in terms:
             term.prepare(query)
+        if not query.found:
+            # Links of others are as they were without `krissel_finder`.
+            terms = [term for term in terms if not isinstance(term, FoundTerm)]
         self._encode(query)
         return query, terms
 

@@ -68,8 +68,11 @@ def _joined(parts: Sequence[tuple[Iterable[int], SearchResult]], n: int) -> Sear
         for name in ("entities", "prototypes")
     )
     scores = np.concatenate([each.scores for each in results])
+    names = dict.fromkeys(name for each in results for name in each.parts)
     terms = {
-        name: np.concatenate([each.parts[name] for each in results]) for name in results[0].parts
+        # A term may score the mentions of one group only.
+        name: np.concatenate([each.parts.get(name, np.zeros_like(each.scores)) for each in results])
+        for name in names
     }
     matches = [each.match for each in results if each.match is not None]
     match = np.concatenate(matches) if matches else None

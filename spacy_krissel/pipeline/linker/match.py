@@ -56,8 +56,11 @@ def match_codes(query: Query, result: SearchResult) -> np.ndarray:
     if (spelt := result.parts.get("spelling")) is not None:
         codes = np.where(spelt > 0, np.maximum(codes, SPELLING), codes)
     for row, found in query.found.items():
+        named = np.isin(entities[row], found.entities)
         if found.variant in WORD_VARIANTS:
-            codes[row, np.isin(entities[row], found.entities)] = VARIANT
+            codes[row, named] = VARIANT
+        elif found.variant == "abbreviation":
+            codes[row, named] = np.minimum(codes[row, named], ABBREVIATION)
     codes[entities < 0] = -1
     return codes
 

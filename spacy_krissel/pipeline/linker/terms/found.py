@@ -1,6 +1,6 @@
 """Found term: a mention that was found by a name is linked to an entity that has it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,9 @@ class FoundTerm(Term):
         for row, said in self._said(query):
             if entities := query.kb.entities.known_rows(said["ids"]):
                 query.found[row] = Found(entities, said["variant"])
-                query.views[row] = with_mention(query.views[row], said["name"])
-                query.texts[row] = said["name"]
+                name = _known_name(query.kb, said["name"], entities)
+                query.views[row] = with_mention(query.views[row], name)
+                query.texts[row] = name
 
     def _said(self, query: Query) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the rows of found mentions, and what was said of each."""
@@ -76,3 +77,11 @@ class FoundTerm(Term):
             here = slice(edges[row], edges[row + 1])
             scores[here] = np.where(np.isin(pairs.entities[here], entities), 0, LOSS)
         return scores
+
+
+def _known_name(kb: KBSnapshot, name: str, entities: Sequence[int]) -> str:
+    """Return a name as it is, or the preferred name of an entity that has no such name: a user
+    added it, and no similarity shows the entity."""
+    if len(entities) > 1 or kb.prototypes.has_name(entities[0], name):
+        return name
+    return kb.entities.display_fields(np.array(entities))[1][0]
