@@ -11,6 +11,7 @@ passes.
 """
 
 import json
+import os
 import subprocess
 import tempfile
 import time
@@ -115,15 +116,16 @@ def run_peer(
                 names = {"id": entity.id, "name": entity.name, "aliases": entity.aliases}
                 file_.write(json.dumps(names) + "\n")
         paths[1].write_text("".join(json.dumps(text) + "\n" for text in texts))
-        command = [python, PEERS, name, *paths, passes, data]
+        command = map(str, (python, PEERS, name, *paths, passes, data))
+        # What the peer writes is removed with the folder.
+        where = {**os.environ, "TMPDIR": folder}
         try:
-            subprocess.run(
-                [*map(str, command)], check=True, capture_output=True, timeout=PEER_LIMIT
-            )
+            ran = subprocess.run([*command], capture_output=True, timeout=PEER_LIMIT, env=where)
         except subprocess.TimeoutExpired:
             return {"skipped": f"takes more than {PEER_LIMIT} s"}
-        except subprocess.CalledProcessError as error:
-            return {"skipped": error.stderr.decode(errors="replace").strip().splitlines()[-1]}
+        if ran.returncode:
+            said = ran.stderr.decode(errors="replace").strip() or f"exit code {ran.returncode}"
+            return {"skipped": said.splitlines()[-1]}
         result = json.loads(paths[2].read_text())
     if "links" in result:
         result["links"] = [

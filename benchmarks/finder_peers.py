@@ -160,7 +160,8 @@ def kazu(entities: Iterable[dict[str, Any]], data: str) -> Annotate:
         def find_kb(self, string: str) -> str:
             return "x"
 
-    folder = Path(tempfile.mkdtemp())
+    # It writes next to this folder, and reads what an earlier run wrote there.
+    folder = Path(tempfile.mkdtemp()) / "names"
     step: Any = MemoryEfficientStringMatchingStep([Parser(folder, "entity", "names")])
 
     def annotate(text: str) -> Links:

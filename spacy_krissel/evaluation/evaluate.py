@@ -96,7 +96,7 @@ def evaluate(
         (`read_gold`)
     labels: count gold mentions with these labels only
     baselines: add exact match and TF-IDF over the ontology's names, each also with abbreviations
-        expanded
+        expanded; with `end_to_end` the dictionary
     compare: name=path of another system's .links.jsonl; the page shows both systems' links side by
         side. From Python also records of the same mentions by the system's name
     seen: ids of entities seen in training, for the slices seen and unseen

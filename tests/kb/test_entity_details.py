@@ -38,6 +38,13 @@ def kb():
     return kb
 
 
+@pytest.mark.parametrize("details", [True, False])
+def test_entities_are_listed_as_they_are_read_by_row(details):
+    table = EntityTable.from_entities(ENTITIES, details=details)
+    assert list(table) == [table.at(row) for row in range(len(table))]
+    assert (list(table)[-1] == ENTITIES[0]) is details
+
+
 def test_entities_are_saved_and_loaded_completely(kb, tmp_path):
     kb.to_disk(tmp_path / "kb")
     for each in (kb, PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")):
