@@ -814,6 +814,11 @@ class Errors:
         "same concepts. Check that they were not assigned again, such as the numbers of rows; if "
         "the release is in another language, lower `min_kept` (--min-kept)."
     )
+    K697 = (
+        "[K697] The pipeline has no component that finds names: {found}. Expected a "
+        "'krissel_finder': build the linker with --find auto, or nlp.add_pipe('krissel_finder', "
+        "before='krissel_linker')"
+    )
 
     # Package `evaluation` (K7xx, KW7xx).
     K701 = (

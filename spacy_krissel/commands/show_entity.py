@@ -8,7 +8,8 @@ from typing import Any
 from ..errors import Errors, KrisselError
 from ..kb.prototype_kb import PrototypeKB
 from ..ontology.entity import entity_url
-from ..pipeline.pipeline_io import find_kb_pipe, load_pipeline
+from ..pipeline.finder import KrisselFinder
+from ..pipeline.pipeline_io import find_finder, find_kb_pipe, load_pipeline
 from ..pipeline.settings import LINKER
 from ..util.folding import canonical_name
 
@@ -16,18 +17,22 @@ from ..util.folding import canonical_name
 MAX_FOUND = 10
 
 
-def show(pipeline: str | Path, id: str, *, linker: str = LINKER) -> str:
-    """Show an entity: names, definition, prototypes, licence.
+def show(pipeline: str | Path, id: str, *, variants: bool = False, linker: str = LINKER) -> str:
+    """Show an entity: names, definition, prototypes, licence; or how a text is found.
 
     pipeline: A pipeline with a knowledge base
     id: Id of the entity, in any usual spelling: HP:0001677, HP_0001677, a URL; or a name
+    variants: Show what `krissel_finder` finds in this text, and the words that it takes for equal
     linker: Name of the linker in the pipeline
 
     If several entities share a name, they are listed.
     Raises KrisselError K610, K611 (pipeline), K525 (an unknown id), K534 (no such name, but similar
-    ones).
+    ones), K697 (no finder).
     """
-    kb: PrototypeKB = find_kb_pipe(load_pipeline(pipeline), linker).kb
+    nlp = load_pipeline(pipeline)
+    if variants:
+        return describe_variants(find_finder(nlp), id)
+    kb: PrototypeKB = find_kb_pipe(nlp, linker).kb
     found = kb.find(id, MAX_FOUND) if id.strip() and kb.resolve(id) is None else []
     named = [entity for entity in found if canonical_name(id) in map(canonical_name, entity.names)]
     if found and not named:
@@ -36,6 +41,22 @@ def show(pipeline: str | Path, id: str, *, linker: str = LINKER) -> str:
     if len(named) > 1:
         return "\n".join(f"{entity.id:<13} {entity.name}" for entity in named)
     return describe_entity(kb, named[0].id if named else id)
+
+
+def describe_variants(finder: KrisselFinder, text: str) -> str:
+    """Return the mentions that a finder finds in a text, and each of its words with those that the
+    names show to be equal to it, one per line."""
+    (found,) = finder.finder().find([text])
+    lines = []
+    for match in found:
+        written = " … ".join(text[start:end] for start, end in match.fragments)
+        lines.append(
+            f"{written}: {match.variant} of {match.named.name} ({', '.join(match.named.ids)})"
+        )
+    for word, others in finder.names().words_like(text).items():
+        if others:
+            lines.append(f"{word} = {', '.join(sorted(others))}")
+    return "\n".join(lines) or "Nothing is found."
 
 
 def describe_entity(kb: PrototypeKB, id: str) -> str:

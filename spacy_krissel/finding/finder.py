@@ -10,10 +10,10 @@ from ..lexical.ngrams import canonical_form
 from ..mentions.abbreviations import definitions, with_variants
 from ..mining.matcher import SHORT_ACRONYM, SHORT_NAME, is_acronym, plain_letters
 from ..mining.name_table import is_searched
-from ..util.folding import ROMAN, fold_name, to_american
+from ..util.folding import ROMAN, fold_name
 from .coordination import coordinated
 from .table import NameBags
-from .words import SKIPPED, STRICT_CHARS, TextWords, WordReader, stem
+from .words import STRICT_CHARS, TextWords, WordReader, stems_of
 
 # How a text gives a name, the best first: as written; in another spelling, case or numbering; with
 # another form of a word; in another order; with a word that the vocabulary's synonyms show to be
@@ -204,12 +204,6 @@ class Hit(NamedTuple):
     start: int
     end: int
     named: Named
-
-
-def stems_of(text: str) -> list[str]:
-    """Return the stems of the words of a text, without those that no name needs."""
-    words = to_american(fold_name(plain_letters(text).text)).split()
-    return [stem(word) for word in words if word not in SKIPPED]
 
 
 def has_case(name: str, surface: str) -> bool:

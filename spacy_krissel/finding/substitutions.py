@@ -63,7 +63,7 @@ def substituted(words: NameWords) -> tuple[np.ndarray, np.ndarray]:
     keys = words.key[order]
     known = np.unique(words.sums)
     sums, names = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.int64)]
-    for word, by in _equal_words(words, order, keys):
+    for word, by in equal_words(words):
         of = words.name[order[_between(keys, word)]]
         made = words.sums[of] - word + by
         # A name of one word would be replaced whole.
@@ -73,10 +73,10 @@ def substituted(words: NameWords) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(sums), np.concatenate(names)
 
 
-def _equal_words(
-    words: NameWords, order: np.ndarray, keys: np.ndarray
-) -> list[tuple[np.uint64, np.uint64]]:
-    """Return the pairs of a word and one that replaces it. order, keys: the words by key."""
+def equal_words(words: NameWords) -> list[tuple[np.uint64, np.uint64]]:
+    """Return the pairs of a word and one that replaces it, as keys."""
+    order = np.argsort(words.key, kind="stable")
+    keys = words.key[order]
     by_sum = np.argsort(words.sums, kind="stable")
     sums, entities = words.sums[by_sum], words.entities[by_sum]
     found = []

@@ -13,8 +13,8 @@ from ..kb.columns import BATCH_ROWS, check_table, read_array, read_table, write_
 from ..mining.matcher import plain_letters
 from ..util.folding import fold_name, to_american
 from ..util.manifest import new_directory, read_manifest
-from .substitutions import NameWords, adjective_of, is_in, substituted
-from .words import TextWords, WordReader, hashed, stem
+from .substitutions import NameWords, adjective_of, equal_words, is_in, substituted
+from .words import TextWords, WordReader, hashed, stem, stems_of
 
 # Longer names are not found.
 MAX_NAME_WORDS = 16
@@ -143,6 +143,31 @@ class NameBags:
             "word_keys": np.unique(np.append(words.key, single)),
         }
         return cls(table, pa.table([[*ids]], schema=IDS_SCHEMA), arrays)
+
+    def words_like(self, text: str) -> dict[str, list[str]]:
+        """Return the stems of the words of a text, each with those that the names show to be equal
+        to it. All names are read."""
+        reader, stems = WordReader(), {*stems_of(text)}
+        owners, keys, n = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)], 0
+        for chunk in self._texts.chunks:
+            plain = [plain_letters(name).text for name in chunk.to_pylist()]
+            stems.update(word for name in plain for word in stems_of(name))
+            read = reader.read(plain)
+            kept = ~read.skipped
+            owners.append(read.text[kept] + n)
+            keys.append(read.key[kept])
+            n += len(plain)
+        name, key = np.concatenate(owners), np.concatenate(keys)
+        sums = np.zeros(n, dtype=np.uint64)
+        np.add.at(sums, name, key)
+        entities = self._entities.to_numpy().astype(np.int64)
+        by_key = dict(zip(hashed([*stems]).tolist(), stems, strict=True))
+        found: dict[str, list[str]] = {own: [] for own in stems_of(text)}
+        for word, by in equal_words(NameWords(name, key, sums, entities)):
+            own, other = by_key.get(int(word), ""), by_key.get(int(by))
+            if own in found and other is not None:
+                found[own].append(other)
+        return found
 
     def find(self, words: TextWords) -> Runs:
         """Return all runs of words that are names, by their first word."""

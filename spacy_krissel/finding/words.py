@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..mining.matcher import plain_letters
 from ..mining.text_forms import Words, codes, plain_form, word_form
 from ..util.folding import APOSTROPHES, NUMBERED, ROMAN, fold_name, to_american
 from ..util.hashing import stable_hashes
@@ -61,6 +62,12 @@ def _without_s(word: str) -> str:
     if word.endswith("s") and not _SINGULAR.search(word):
         word = word[:-1]
     return _SIBILANT.sub("", word)
+
+
+def stems_of(text: str) -> list[str]:
+    """Return the stems of the words of a text, without those that no name needs."""
+    words = to_american(fold_name(plain_letters(text).text)).split()
+    return [stem(word) for word in words if word not in SKIPPED]
 
 
 def hashed(words: Sequence[str]) -> np.ndarray:

@@ -85,7 +85,7 @@ class KrisselFinder(KrisselPipe):
         """Find these names from now on: pairs of a name and the id of its entity."""
         rows: dict[str, int] = {}
         pairs = [(name, rows.setdefault(id_, len(rows))) for name, id_ in names]
-        self._use(NameBags.of(pairs, rows))
+        self._use(NameBags.of(pairs, rows, substitutes=self.cfg.variants == "words"))
 
     def read_names(self, kb: PrototypeKB) -> None:
         """Find the names of a knowledge base from now on."""
@@ -99,7 +99,7 @@ class KrisselFinder(KrisselPipe):
                 entities = table.entity_rows[block].tolist()
                 yield from zip(table.mentions(block), entities, strict=True)
 
-        self._use(NameBags.of(names(), ids))
+        self._use(NameBags.of(names(), ids, substitutes=self.cfg.variants == "words"))
 
     def _use(self, names: NameBags | None) -> None:
         with self._lock:

@@ -230,6 +230,14 @@ def mention_setters(nlp: Language) -> list[str]:
     ]
 
 
+def find_finder(nlp: Language) -> KrisselFinder:
+    """Return the first finder of a pipeline. Raises KrisselError K697 if it has none."""
+    for _, pipe in nlp.components:
+        if isinstance(pipe, KrisselFinder):
+            return pipe
+    raise KrisselError(Errors.K697.format(found=", ".join(nlp.component_names)))
+
+
 def update_finders(nlp: Language, linker: str) -> None:
     """Give the finders of a linker the names of its knowledge base."""
     for _, pipe in nlp.components:

@@ -23,7 +23,7 @@ class FinderSettings(Settings):
         `doc.ents`, in the gaps between the entities that are there.
     variants: how a text may differ from a name. "none": in case and punctuation; "spelling": also
         in accents, Greek letters, numerals and British spelling; "words": also in number, in word
-        order, and by words that the vocabulary's own synonyms show to be equal.
+        order, and by words that the names show to be equal, if it was set when they were read.
     nested: find names inside others too; needs a `spans_key`. Otherwise the longest from the left.
     use_abbreviations: find the abbreviations of names that the doc defines, and no other meaning of
         theirs.

@@ -398,3 +398,39 @@ def test_percentages_are_shown_only_for_100_names_or_more(n, stated):
     for text in (said, show_fit_confidence(fit, "out")):
         assert ("Too few names to tell" in text) is not stated
         assert ("%" in text) is stated
+
+
+def test_a_linker_is_built_with_a_finder(run, toy_files, tmp_path):
+    """A text is all that it needs, from the command line too."""
+    built = build(toy_files / "ontology.jsonl", tmp_path / "built").nlp
+    assert built.pipe_names == ["krissel_finder", "krissel_linker"]
+    said = run("link", tmp_path / "built", "Multiple scleroses were seen.")
+    assert "Multiple scleroses" in said and "T01" in said and "variant" in said
+    said = run("show", tmp_path / "built", "multiple scleroses", "--variants")
+    assert said.splitlines()[-1] == "multiple scleroses: form of multiple sclerosis (T01)"
+
+
+@pytest.mark.parametrize(
+    "find, names, variants",
+    [
+        ("auto", ["pain", "sore knee"], "words"),
+        ("auto", ["IL2", "interleukin 2"], "spelling"),
+        ("words", ["IL2", "interleukin 2"], "words"),
+        ("spelling", ["pain", "sore knee"], "spelling"),
+    ],
+)
+def test_names_with_digits_are_found_by_spelling_only(find, names, variants, tmp_path):
+    entities = [Entity(f"X:{number}", name) for number, name in enumerate(names)]
+    nlp = build(entities, tmp_path / "built", find=find).nlp
+    assert nlp.get_pipe("krissel_finder").cfg["variants"] == variants
+
+
+def test_a_finder_is_added_to_a_ner_on_request(toy_files, finder, refuse, tmp_path):
+    ontology = toy_files / "ontology.jsonl"
+    alone = build(ontology, tmp_path / "alone", ner=str(finder)).nlp
+    assert alone.pipe_names == ["entity_ruler", "krissel_linker"]
+    both = build(ontology, tmp_path / "both", ner=str(finder), find="words").nlp
+    assert both.pipe_names == ["entity_ruler", "krissel_finder", "krissel_linker"]
+    none = build(ontology, tmp_path / "none", find="none").nlp
+    assert none.pipe_names == ["krissel_linker"]
+    assert "[K697]" in refuse("show", tmp_path / "none", "pain", "--variants")
