@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from damaged_bytes import damaged
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError
@@ -215,7 +215,10 @@ def test_damaged_file_raises(saved, tmp_path_factory, file, data):
     folder = tmp_path_factory.mktemp("damaged") / "names"
     shutil.copytree(saved, folder)
     content = (saved / file).read_bytes()
-    (folder / file).write_bytes(data.draw(damaged(content)))
+    bad = data.draw(damaged(content))
+    # A manifest without its last line end says the same.
+    assume(bad.strip() != content.strip())
+    (folder / file).write_bytes(bad)
     with pytest.raises(KrisselError, match="K00[234]|K524"):
         use(folder)
     shutil.rmtree(folder.parent)

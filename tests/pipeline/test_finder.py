@@ -50,7 +50,7 @@ def saved(make_once):
     """A linker without a finder."""
 
     def make(folder):
-        build(ENTITIES, folder / "linker", precision=0.01)
+        build(ENTITIES, folder / "linker", precision=0.01, find="none")
 
     return make_once("found", make) / "linker"
 
