@@ -85,7 +85,7 @@ class NameFinder:
         lone_acronyms: bool = False,
     ) -> None:
         self._tables, self._common, self._nested = tables, frozenset(common), nested
-        self._stopped = frozenset(map(canonical_form, stopped))
+        self._stopped = frozenset(" ".join(stems_of(text)) for text in stopped)
         self._worst = VARIANTS.index(worst)
         self._use_abbreviations, self._lone_acronyms = use_abbreviations, lone_acronyms
         self._reader = WordReader()
@@ -172,7 +172,7 @@ class NameFinder:
 
     def _read(self, surface: str, table: NameBags, bag: int) -> Named | None:
         folded, canonical, stems = fold_name(surface), canonical_form(surface), stems_of(surface)
-        if canonical in self._stopped or " ".join(stems) in self._common:
+        if (whole := " ".join(stems)) in self._stopped or whole in self._common:
             return None
         # Words on both sides of a comma or a slash are one name only as written.
         worst = min(SPELLING, self._worst) if STRICT_CHARS.search(surface) else self._worst

@@ -641,7 +641,14 @@ def test_links_of_others_are_as_without_a_finder(saved, linked):
     both = {ent.text: ent for ent in linked(doc(linked)).ents}
     assert set(both) == {"cold", "kidney trouble", "multiple sclerosis"}
     assert both["kidney trouble"].kb_id_ == alone.kb_id_
-    assert both["kidney trouble"]._.krissel_candidates == alone._.krissel_candidates
+    # Sums of floats depend on how many mentions are encoded together.
+    for one, other in zip(
+        both["kidney trouble"]._.krissel_candidates, alone._.krissel_candidates, strict=True
+    ):
+        assert one == {
+            key: pytest.approx(value, abs=1e-6) if isinstance(value, float) else value
+            for key, value in other.items()
+        }
     assert not both["kidney trouble"]._.krissel_found
 
 
