@@ -141,6 +141,7 @@ def test_every_notebook_is_linked_from_the_index_page():
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf8")
     assert {path.stem for path in NOTEBOOKS} == {
         "correct",
+        "find",
         "from-scispacy",
         "own-ontology",
         "vocabularies",

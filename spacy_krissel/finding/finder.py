@@ -242,7 +242,7 @@ def _with_abbreviations(text: str, found: list[Match], stopped: Collection[str])
     kept = [each for each in found if text[each.start : each.end] not in meant]
     for start, end in _short_forms(text, meant):
         named = meant[text[start:end]]
-        if named is not None and canonical_form(text[start:end]) not in stopped:
+        if named is not None and " ".join(stems_of(text[start:end])) not in stopped:
             kept.append(Match(((start, end),), named, "abbreviation"))
     return kept
 
