@@ -30,8 +30,8 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class Count(NamedTuple):
-    """How often a stem occurs per million words, and what fraction of the time right after a word
-    that means something."""
+    """Frequency of a stem per million words, and the fraction of it right after a word that means
+    something."""
 
     per_million: float
     after: float

@@ -33,7 +33,7 @@ Offsets = tuple[np.ndarray, np.ndarray]
 
 
 class Named(NamedTuple):
-    """What a text is a name of.
+    """Meaning of a text.
 
     name: as in the vocabulary. ids: of the entities that have it. variant: index of `VARIANTS`.
     """

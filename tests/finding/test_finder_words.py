@@ -207,7 +207,7 @@ def test_accents_invisible_characters_and_ligatures_do_not_count():
 
 
 def test_many_distinct_words_are_forgotten(monkeypatch):
-    """What was read keeps its keys, whatever is remembered."""
+    """Words keep their keys, whatever is remembered."""
     monkeypatch.setattr(module, "MAX_WORDS", 100)
     reader = WordReader()
     texts = [

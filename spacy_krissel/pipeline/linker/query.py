@@ -199,7 +199,7 @@ class Names(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the finder said of a mention: the rows of the entities that have its name, and the
+    """Result of the finder for a mention: the rows of the entities that have its name, and the
     variant of the name that the text has."""
 
     entities: list[int]
