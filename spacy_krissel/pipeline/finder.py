@@ -305,15 +305,27 @@ class KrisselFinder(KrisselPipe):
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        with tempfile.TemporaryDirectory() as folder:
-            self.to_disk(folder, exclude=exclude)
-            return pack(Path(folder))
+        data: bytes = util.to_bytes({**self._files(), NAMES: self._packed_names}, exclude)
+        return data
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KrisselFinder":
+        self._read_bytes(bytes_data, {NAMES: self._unpack_names}, exclude)
+        return self
+
+    def _packed_names(self) -> bytes:
+        if self._names is None:
+            return b""
+        with tempfile.TemporaryDirectory() as folder:
+            self._names.to_disk(Path(folder) / NAMES)
+            return pack(Path(folder) / NAMES)
+
+    def _unpack_names(self, data: bytes) -> None:
+        if not data:
+            return self._use(None)
         # Mapped files outlive their names, as in `PrototypeKB.from_bytes`.
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            unpack(bytes_data, Path(folder))
-            return self.from_disk(folder, exclude=exclude)
+            unpack(data, Path(folder) / NAMES)
+            return self._use(NameBags.from_disk(Path(folder) / NAMES))
 
 
 def _unchanged(model: Model[Any, Any], docs: Any, is_train: bool) -> tuple[Any, Any]:

@@ -1,6 +1,6 @@
 """Page of linked mentions, and a table whose last two columns are filled in by a person."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from spacy.displacy.render import EntityRenderer
@@ -10,6 +10,7 @@ from spacy.util import filter_spans
 
 from ..kb.candidates import matched_name
 from ..mentions.annotations import spans_of
+from ..mentions.discontinuous import holds_fragments, join_fragments
 from ..mentions.gold_mentions import ID_KEY, document_id
 from ..ontology.entity import entity_url
 from ..util.escape import cell_text, html_text
@@ -82,12 +83,44 @@ def links_page(docs: Iterable[Doc], spans_key: str = "") -> str:
 
 def doc_to_dict(doc: Doc, spans_key: str = "") -> dict[str, Any]:
     """Return a linked doc as JSON: its id and text, and each mention with its link and
-    candidates."""
+    candidates. A discontinuous one has its "fragments" too."""
     return {
         "id": doc.user_data.get(ID_KEY, ""),
         "text": doc.text,
-        "mentions": mention_dicts(doc, spans_key),
+        "mentions": whole_mentions(doc, spans_key),
     }
+
+
+def whole_mentions(doc: Doc, spans_key: str = "") -> list[dict[str, Any]]:
+    """Return the mentions of `mention_dicts`, those in several fragments as one: from the first to
+    the last, with the (start, end) of each as "fragments"."""
+    found = mention_dicts(doc, spans_key)
+    if not holds_fragments(doc, spans_key):
+        return found
+    text, groups = doc.text, dict[tuple[str, ...], list[tuple[Span, dict[str, Any]]]]()
+    for number, (span, mention) in enumerate(zip(spans_of(doc, spans_key), found, strict=True)):
+        own = ("shared", span.id_, span.kb_id_, span.label_) if span.id_ else (str(number),)
+        groups.setdefault(own, []).append((span, mention))
+    return [_joined(doc, text, group) for group in groups.values()]
+
+
+def _joined(doc: Doc, text: str, group: Sequence[tuple[Span, dict[str, Any]]]) -> dict[str, Any]:
+    mention = dict(group[0][1])
+    tokens = join_fragments((span.start, span.end) for span, _ in group)
+    fragments = [[doc[start].idx, doc[end - 1].idx + len(doc[end - 1])] for start, end in tokens]
+    mention["start"], mention["end"] = fragments[0][0], fragments[-1][1]
+    mention["text"] = text[mention["start"] : mention["end"]]
+    # Candidates belong to offsets, which fragments of several mentions may share.
+    of_fragments = [each["candidates"] for _, each in group]
+    mention["candidates"] = next(
+        (
+            candidates
+            for candidates in of_fragments
+            if any(each["id"] == mention["kb_id"] for each in candidates)
+        ),
+        of_fragments[0],
+    )
+    return {**mention, "fragments": fragments} if len(fragments) > 1 else mention
 
 
 def mention_dicts(doc: Doc, spans_key: str = "") -> list[dict[str, Any]]:

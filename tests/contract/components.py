@@ -52,13 +52,14 @@ RERANKERS = ["krissel_reranker-list", "krissel_reranker-pairs"]
 EXTRACTORS = ["krissel_span_extractor-words", "krissel_span_extractor-pieces"]
 # It has no model and is not trained.
 FINDERS = ["krissel_finder-names"]
-FIRST = [LINKERS[0], RERANKERS[0], EXTRACTORS[0], *FINDERS]
+FIRST = [LINKERS[0], RERANKERS[0], EXTRACTORS[0]]
 
 
 def kinds(*names):
     """Parameters of `component`. The other kinds of model are slow, and go the same ways through
     the components."""
-    return [pytest.param(name, marks=[] if name in FIRST else pytest.mark.slow) for name in names]
+    quick = FIRST + FINDERS
+    return [pytest.param(name, marks=[] if name in quick else pytest.mark.slow) for name in names]
 
 
 # For what only a component with a knowledge base promises, and only one that links mentions.
@@ -66,7 +67,8 @@ with_kb = pytest.mark.parametrize("component", kinds(*LINKERS, *EXTRACTORS), ind
 linkers = pytest.mark.parametrize("component", kinds(*LINKERS), indirect=True)
 with_mentions = pytest.mark.parametrize("component", kinds(*LINKERS, *RERANKERS), indirect=True)
 # One kind of model of each, where the kind makes no difference.
-each_pipe = pytest.mark.parametrize("component", FIRST, indirect=True)
+each_pipe = pytest.mark.parametrize("component", FIRST + FINDERS, indirect=True)
+each_model = pytest.mark.parametrize("component", FIRST, indirect=True)
 # What only a component with a model promises.
 with_model = pytest.mark.parametrize(
     "component", kinds(*LINKERS, *RERANKERS, *EXTRACTORS), indirect=True

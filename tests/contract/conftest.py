@@ -5,7 +5,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from components import EXTRACTORS, LEARN_RATES, LINKERS, RERANKERS, STEPS, Component, kinds
+import spacy
+from components import (
+    EXTRACTORS,
+    FINDERS,
+    LEARN_RATES,
+    LINKERS,
+    RERANKERS,
+    STEPS,
+    Component,
+    kinds,
+)
 
 _SPEC = importlib.util.spec_from_file_location(
     "pipeline_fixtures", Path(__file__).parents[1] / "pipeline" / "conftest.py"
@@ -18,16 +28,57 @@ globals().update(
 )
 
 
+@pytest.fixture(scope="session")
+def make_finder(toy_names):
+    """Makes a pipeline that finds the names of the toy ontology."""
+
+    def make(kind="names", **settings):
+        nlp = spacy.blank("en")
+        names = [(name, id_) for id_, names in toy_names.items() for name in names]
+        nlp.add_pipe("krissel_finder", config=settings).set_names(names)
+        return nlp
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def save_finder(make_finder, make_once):
+    def save(kind="names"):
+        folder = make_once("finder", lambda folder: make_finder().to_disk(folder / "pipeline"))
+        return folder / "pipeline"
+
+    return save
+
+
+def found_in(doc):
+    """Return what a finder wrote to a doc."""
+    return [
+        (ent.start, ent.end, ent.label_, found["name"], [*found["ids"]], found["variant"])
+        for ent in doc.ents
+        if (found := ent._.krissel_found)
+    ]
+
+
 @pytest.fixture
-def makers(save_linker, make_linker, save_reranker, make_reranker, save_extractor, make_extractor):
+def makers(
+    save_linker,
+    make_linker,
+    save_reranker,
+    make_reranker,
+    save_extractor,
+    make_extractor,
+    save_finder,
+    make_finder,
+):
     return {
+        "krissel_finder": (save_finder, make_finder),
         "krissel_linker": (save_linker, make_linker),
         "krissel_reranker": (save_reranker, make_reranker),
         "krissel_span_extractor": (save_extractor, make_extractor),
     }
 
 
-@pytest.fixture(params=kinds(*LINKERS, *RERANKERS, *EXTRACTORS))
+@pytest.fixture(params=kinds(*LINKERS, *RERANKERS, *EXTRACTORS, *FINDERS))
 def component(
     request,
     makers,
@@ -41,6 +92,18 @@ def component(
 ):
     name, kind = request.param.split("-")
     saver, maker = makers[name]
+    if name == "krissel_finder":
+        return Component(
+            name,
+            partial(saver, kind),
+            partial(maker, kind),
+            lambda nlp: [nlp.make_doc(doc.text) for doc in make_docs(nlp)],
+            found_in,
+            make_text_examples,
+            names_source,
+            0.0,
+            0,
+        )
     finds = name == "krissel_span_extractor"
     return Component(
         name,
@@ -59,7 +122,7 @@ def component(
 def nlp(component, toy_store):
     nlp = component.load()
     # What training needs beside the pipeline, and no pipeline carries.
-    if component.name != "krissel_reranker":
+    if component.name not in ("krissel_reranker", "krissel_finder"):
         nlp.get_pipe(component.name).objective.initialize(toy_store)
     return nlp
 

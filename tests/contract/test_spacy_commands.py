@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import spacy
 import spacy.cli
-from components import EXTRACTORS, LINKERS, each_pipe
+from components import EXTRACTORS, LINKERS, each_model, each_pipe
 from spacy.cli._util import app
 from spacy.tokens import DocBin
 from spacy.util import load_config
@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from spacy_krissel.errors import KrisselError, KrisselWarning
 
 CONFIGS = sorted(path.stem for path in (Path(__file__).parents[2] / "configs").glob("*.cfg"))
-# One config for each component, in the order of `each_pipe`.
+# One config for each component, in the order of `each_model`.
 TRAINED = {
     "krissel_linker": "small",
     "krissel_reranker": "reranker",
@@ -110,7 +110,7 @@ def test_every_shipped_config_is_valid(run, filled, name, tmp_path):
     assert "Config is valid" in run("debug", "config", path, "--show-variables")
 
 
-@each_pipe
+@each_model
 def test_debug_data_works(run, filled, component):
     path, _ = filled(TRAINED[component.name])
     if component.name == "krissel_reranker":
@@ -133,7 +133,7 @@ def test_debug_model_trains(run, filled, component):
     assert "STEP 1 - after initialization" in found and "STEP 2 - after training" in found
 
 
-@each_pipe
+@each_model
 def test_assemble_works(run, filled, component, tmp_path):
     path, _ = filled(TRAINED[component.name])
     run("assemble", path, tmp_path / "assembled")
@@ -156,7 +156,7 @@ def test_benchmark_speed_works(run, component, gold):
     )
 
 
-@each_pipe
+@each_model
 def test_evaluate_works(run, component, gold, tmp_path):
     run("evaluate", component.save(), gold, "--output", tmp_path / "scores.json")
     scores = json.loads((tmp_path / "scores.json").read_text())

@@ -31,8 +31,8 @@ def write_bigbio(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
                 {
                     "id": f"{number}_T{i}",
                     "type": each.label,
-                    "text": [each.text],
-                    "offsets": [[each.start, each.end]],
+                    "text": each.texts,
+                    "offsets": [*map(list, each.fragments)],
                     "normalized": [normalized] if each.id else [],
                 }
             )

@@ -42,8 +42,9 @@ def _annotate(passage: Element, number: int, each: LinkedMention) -> None:
     for name, value in infons.items():
         if value:
             _add(annotation, "infon", value, {"key": name})
-    SubElement(annotation, "location", offset=str(each.start), length=str(each.end - each.start))
-    _add(annotation, "text", each.text)
+    for start, end in each.fragments:
+        SubElement(annotation, "location", offset=str(start), length=str(end - start))
+    _add(annotation, "text", " ".join(each.texts))
 
 
 def _number_text(number: float | None) -> str:

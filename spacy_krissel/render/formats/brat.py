@@ -15,7 +15,7 @@ from .mentions import FileNames, flat_text, linked_mentions
 def write_brat(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write a `.tar.gz` of two files per doc, named by its id. `N` names a mention's entity, and a
     note has its score, confidence, match and matched name. A mention that spans several lines has
-    fragments, as in brat.
+    fragments, as a discontinuous one has.
     """
     names = FileNames()
     # Without the time, so that the same docs give the same file.
@@ -35,10 +35,14 @@ def write_brat(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
 def _annotations(doc: Doc, key: str) -> str:
     rows = []
     for number, each in enumerate(linked_mentions(doc, key), start=1):
-        lines = [match.span() for match in re.finditer(r"[^\n]+", each.text)]
-        offsets = ";".join(f"{each.start + start} {each.start + end}" for start, end in lines)
+        lines = [
+            (start + line.start(), start + line.end())
+            for (start, _), text in zip(each.fragments, each.texts, strict=True)
+            for line in re.finditer(r"[^\n]+", text)
+        ]
+        offsets = ";".join(f"{start} {end}" for start, end in lines)
         label = re.sub(r"\s+", "_", each.label) or "Mention"
-        rows.append(f"T{number}\t{label} {offsets}\t{flat_text(each.text)}")
+        rows.append(f"T{number}\t{label} {offsets}\t{flat_text(' '.join(each.texts))}")
         if each.id:
             rows.append(f"N{number}\tReference T{number} {each.id}\t{flat_text(each.name)}")
         notes = [

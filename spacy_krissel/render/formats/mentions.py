@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 
 from ...kb.candidates import matched_name
 from ...mentions.gold_mentions import document_id
-from ..links import mention_dicts
+from ..links import whole_mentions
 
 # Characters that end a line or a cell for some reader.
 _BREAKS = re.compile(r"[\t\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -18,7 +18,8 @@ _BREAKS = re.compile(r"[\t\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 class LinkedMention(NamedTuple):
     """A mention, characters `start` to `end` of its doc. id: of its entity; "" without one. name,
     match, score, confidence: the entity's, if known. matched_name: the name of the entity that the
-    mention matches. candidates: as in `span._.krissel_candidates`."""
+    mention matches. candidates: as in `span._.krissel_candidates`. fragments: (start, end) of each
+    part of a discontinuous mention, one for others."""
 
     start: int
     end: int
@@ -31,10 +32,16 @@ class LinkedMention(NamedTuple):
     score: float | None
     confidence: float | None
     candidates: list[dict[str, Any]]
+    fragments: tuple[tuple[int, int], ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """The text of each fragment."""
+        return [self.text[start - self.start : end - self.start] for start, end in self.fragments]
 
     @classmethod
     def of(cls, mention: dict[str, Any]) -> "LinkedMention":
-        """Make a linked mention from a dictionary of `mention_dicts`."""
+        """Make a linked mention from a dictionary of `whole_mentions`."""
         candidates, id_ = [*mention["candidates"]], mention["kb_id"]
         best: dict[str, Any] = next((each for each in candidates if each["id"] == id_), {})
         span = (mention["start"], mention["end"], mention["text"], mention["label"])
@@ -48,11 +55,12 @@ class LinkedMention(NamedTuple):
             best.get("score"),
             best.get("confidence"),
             candidates,
+            tuple(map(tuple, mention.get("fragments", [span[:2]]))),
         )
 
 
 def linked_mentions(doc: Doc, spans_key: str) -> Iterator[LinkedMention]:
-    yield from map(LinkedMention.of, mention_dicts(doc, spans_key))
+    yield from map(LinkedMention.of, whole_mentions(doc, spans_key))
 
 
 def flat_text(text: str) -> str:
