@@ -10,10 +10,10 @@ from ..lexical.ngrams import canonical_form
 from ..mentions.abbreviations import definitions, with_variants
 from ..mining.matcher import SHORT_ACRONYM, SHORT_NAME, is_acronym, plain_letters
 from ..mining.name_table import is_searched
-from ..util.folding import ROMAN, fold_name
+from ..util.folding import GREEK_NAMES, ROMAN, fold_name
 from .coordination import coordinated
 from .table import NameBags
-from .words import STRICT_CHARS, TextWords, WordReader, stems_of
+from .words import STRICT_CHARS, TextWords, WordReader, stem, stems_of
 
 # How a text gives a name, the best first: as written; in another spelling, case or numbering; with
 # another form of a word; in another order; with a word that the vocabulary's synonyms show to be
@@ -24,6 +24,8 @@ VARIANTS: tuple[Variant, ...] = ("name", "spelling", "form", "order", "word")
 SPELLING, FORM, ORDER, WORD = range(1, len(VARIANTS))
 # Texts that are remembered with what they are names of.
 MAX_REMEMBERED = 1 << 19
+_LONG_WORD = re.compile(r"[^\W\d_]{3}")
+_GREEK = frozenset(map(stem, GREEK_NAMES.values()))
 _OPENING = re.compile(r"[(\[]")
 _WORD = re.compile(r"[^\W_]+")
 
@@ -172,7 +174,9 @@ class NameFinder:
 
     def _read(self, surface: str, table: NameBags, bag: int) -> Named | None:
         folded, canonical, stems = fold_name(surface), canonical_form(surface), stems_of(surface)
-        if (whole := " ".join(stems)) in self._stopped or whole in self._common:
+        whole = " ".join(stems)
+        # A Greek letter is no more of a name than a Latin one.
+        if whole in self._stopped or whole in self._common or whole in _GREEK:
             return None
         # Words on both sides of a comma or a slash are one name only as written.
         worst = min(SPELLING, self._worst) if STRICT_CHARS.search(surface) else self._worst
@@ -207,9 +211,9 @@ class Hit(NamedTuple):
 
 
 def has_case(name: str, surface: str) -> bool:
-    """Return whether a text has the case of a name: an acronym only in capitals, and a short word
-    only if it is not all in capitals."""
-    if is_acronym(name):
+    """Return whether a text has the case of a name: an acronym, or a name without a word of three
+    letters (A-2), only in its own, and a short word only if it is not all in capitals."""
+    if is_acronym(name) or not _LONG_WORD.search(name):
         own, written = _letters(name), _letters(surface)
         return written in (own, own + "s")
     written = plain_letters(surface).text

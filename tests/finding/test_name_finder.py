@@ -205,6 +205,13 @@ def test_short_acronyms_need_a_longer_name_of_theirs():
     assert ids("AIDS was found.") == ["hiv"]
 
 
+def test_short_symbols_are_found_in_their_case():
+    names = {"A-2": "a2", "Ng": "ng", "Beta": "beta", "β-cell": "cell"}
+    assert ids("A-2, A 2 and Ng", names) == ["a2", "a2", "ng"]
+    assert ids("a 2 µL (10 ng) of β and beta", names) == []
+    assert ids("a beta cell", names) == ["cell"]
+
+
 def test_general_words_are_no_name_alone():
     common = bundled_general_words()
     assert ids("a disease") == ["dis"] and ids("a disease", common=common) == []
