@@ -3,7 +3,7 @@
 import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import chain
+from itertools import chain, compress, zip_longest
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -65,9 +65,14 @@ PHRASES = Path(__file__).parent / "phrases.txt.gz"
 # are as many, and 3,000 or more; and with at most so many names.
 MAX_PHRASES, MIN_PHRASES = 5000, 1000
 PER_NAME, MIN_COMPARED, MAX_NAMES = 4, 3000, 100_000
-# Fraction of mentions without an entity that are names of the vocabulary's own kind, not phrases of
-# another.
-SAME_KIND = 0.1
+# Fractions of mentions without an entity that are names of the vocabulary's own kind, and that are
+# parts of its names ("renal" of "renal failure"); the rest are phrases of text.
+SAME_KIND, PARTS = 0.1, 0.09
+# Maximum number of parts of names that are linked; and that `Likeness` compares with names, per
+# phrase.
+MAX_PARTS, PARTS_PER_PHRASE = 2000, 0.5
+# Letters and digits of a part: shorter ones are numbers of types.
+MIN_PART = 3
 # Replaces a sum of weights that is 0.
 TINY = float(np.finfo(float).tiny)
 # With fewer names and mentions, no fraction of correct links is reported.
@@ -105,8 +110,8 @@ class ConfidenceFit:
 class Sample(NamedTuple):
     """Mentions and the best candidate of each (n,).
 
-    x: its `features` (n, 3). lexical: highest similarity of all candidates. likeness: to the names.
-    right: is it correct. weight: of each mention.
+    x: its `features` (n, 3). lexical: highest similarity with a name of a candidate. likeness: to
+    the names. right: is it correct. weight: of each mention.
     """
 
     x: np.ndarray
@@ -149,10 +154,10 @@ def fit_confidence(
     seed: random seed of their sample
 
     Names and mined mentions of the knowledge base are linked twice: with this name of their entity
-    hidden, and with the entity hidden, so that each link is wrong. Phrases of biomedical text that
-    are no name are linked, too: they are mentions without an entity. The model (`Confidence`) is
-    fitted to separate correct from wrong links. `nlp.meta["krissel"]["confidence"][name]` is the
-    fit's `data`.
+    hidden, and with the entity hidden, so that each link is wrong. Phrases of biomedical text and
+    parts of names that are no name are linked, too: they are mentions without an entity. The model
+    (`Confidence`) is fitted to separate correct from wrong links.
+    `nlp.meta["krissel"]["confidence"][name]` is the fit's `data`.
     Raises KrisselError K006 (a wrong setting), K610 (no such linker), K520 (an empty knowledge
     base), K715 (no name or mention among the prototypes), and those of `open_to_change` and
     `read_doc_bins`.
@@ -172,10 +177,10 @@ def fit_confidence(
     phrases = rng.permutation(read_phrases()).tolist()
     n_linked = min(MAX_PHRASES, max(MIN_PHRASES, len(drawn)))
     n_compared = max(MIN_COMPARED, PER_NAME * len(rows))
-    likeness = CrossFitted.fit(
-        kb.prototypes.mentions(np.sort(rows[:MAX_NAMES])),
-        phrases[n_linked : n_linked + n_compared],
-    )
+    names = kb.prototypes.mentions(np.sort(rows[:MAX_NAMES]))
+    parts = parts_of_names(names, rng)
+    compared = phrases[n_linked : n_linked + n_compared]
+    likeness = CrossFitted.fit(names, compared + parts[: int(PARTS_PER_PHRASE * len(compared))])
     blocks = [drawn[start : start + BLOCK] for start in range(0, len(drawn), BLOCK)]
     unseen, absent = map(
         _joined,
@@ -187,11 +192,17 @@ def fit_confidence(
             strict=True,
         ),
     )
-    other = _linked_phrases(linker, kb, phrases[:n_linked], likeness)
+    nil = _mixed(
+        [
+            (absent, SAME_KIND),
+            (_linked_texts(linker, kb, parts[:MAX_PARTS], likeness), PARTS),
+            (_linked_texts(linker, kb, phrases[:n_linked], likeness), 1 - SAME_KIND - PARTS),
+        ]
+    )
     n = int(unseen.weight.sum())
     ridge = PRIOR_MENTIONS / max(1, n)
     of_candidate = _fit(unseen.x, unseen.right, unseen.weight, PRIOR, ridge)
-    of_known = _fit_known(unseen, absent, other, ridge)
+    of_known = _fit_known(unseen, nil, ridge)
     linker.likeness = likeness.whole
     share = NIL_SHARE if nil_share is None else nil_share
     coefficients = map(float, (TRUST, *of_candidate, *of_known, share))
@@ -209,7 +220,7 @@ def fit_confidence(
         if nil_share is None:
             share = share_without_entity(odds)
             confidence = replace(confidence, nil_share=share)
-    level, right, weight, is_nil = _expected(confidence, unseen, absent, other)
+    level, right, weight, is_nil = _expected(confidence, unseen, nil)
     least = _lowest_confidence(level, right, weight, precision)
     linked = weight * (level >= least)
     data = {
@@ -271,10 +282,30 @@ def read_phrases() -> list[str]:
     return gzip.decompress(PHRASES.read_bytes()).decode("utf8").splitlines()
 
 
-class CrossFitted(NamedTuple):
-    """Likeness to names; that of a name is computed by a model that has not seen the name.
+def parts_of_names(names: Sequence[str], rng: np.random.Generator) -> list[str]:
+    """Return the starts and ends of names that are no name, in turn and in random order: "renal" of
+    "Renal failure", "factor" of "Rheumatoid factor".
 
-    halves: fitted to the names whose hash is even, or odd. whole: fitted to all.
+    A start has one or two words, an end has one. Names with a comma are often inverted: they count
+    as names alone.
+    """
+    known = {canonical_form(name) for name in names}
+    starts, ends = set(), set()
+    for name in names:
+        words = canonical_form(name).split() if "," not in name else []
+        starts |= {" ".join(words[:n]) for n in (1, 2) if n < len(words)}
+        ends |= {*words[1:][-1:]}
+    both = [
+        rng.permutation(sorted(each for each in found - known if len(each) >= MIN_PART)).tolist()
+        for found in (starts, ends)
+    ]
+    return [part for pair in zip_longest(*both) for part in pair if part is not None]
+
+
+class CrossFitted(NamedTuple):
+    """Likeness to names; that of a text is computed by a model that has not seen the text.
+
+    halves: fitted to the names and phrases whose hash is even, or odd. whole: fitted to all.
     """
 
     halves: tuple[Likeness, Likeness]
@@ -282,16 +313,16 @@ class CrossFitted(NamedTuple):
 
     @classmethod
     def fit(cls, names: Sequence[str], phrases: Sequence[str]) -> "CrossFitted":
-        different = sorted({canonical_form(each) for each in names})
-        known = set(different)
-        others = sorted({canonical_form(each) for each in phrases} - known)
-        is_odd = _is_odd(different)
-        halves = [
-            [each for each, odd in zip(different, is_odd, strict=True) if odd == half]
+        known = {canonical_form(each) for each in names}
+        both = sorted(known), sorted({canonical_form(each) for each in phrases} - known)
+        is_odd = [*map(_is_odd, both)]
+        even, odd = (
+            Likeness.fit(
+                *([*compress(texts, odd == half)] for texts, odd in zip(both, is_odd, strict=True))
+            )
             for half in (False, True)
-        ]
-        even, odd = (Likeness.fit(half, others) for half in halves)
-        return cls((even, odd), Likeness.fit(different, others))
+        )
+        return cls((even, odd), Likeness.fit(*both))
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """Return the likeness of each text (n,)."""
@@ -350,17 +381,17 @@ def _linked(
     return found[0], found[1]
 
 
-def _linked_phrases(
-    linker: KrisselLinker, kb: KBSnapshot, phrases: Sequence[str], likeness: CrossFitted
+def _linked_texts(
+    linker: KrisselLinker, kb: KBSnapshot, texts: Sequence[str], likeness: CrossFitted
 ) -> Sample:
-    """Return phrases as mentions without an entity; a phrase that is a name weighs nothing."""
+    """Return texts as mentions without an entity."""
     found = []
-    for block in minibatch(phrases, BLOCK):
+    # A block of none where there are no texts.
+    for block in [*minibatch(texts, BLOCK)] or [[]]:
         views: list[View] = [*map(name_view, block)]
         query = Query(kb, views, vectors=kb.queries(linker.encode(views)))
         none = np.full(len(views), -1)
-        sample = _sample(linker, query, likeness(block), none, None, np.ones(len(views), bool))
-        found.append(sample._replace(weight=(sample.lexical < SAME_FORM).astype(float)))
+        found.append(_sample(linker, query, likeness(block), none, None, np.ones(len(views), bool)))
     return _joined(found)
 
 
@@ -385,11 +416,11 @@ def _sample(
         if kinds is not None:
             is_own = np.equal(of, kinds[:, None])
             best, possible = is_own.argmax(axis=1), possible & is_own.any(axis=1)
-    vector, lexical = similarities(query, result)
+    vector, lexical, named = similarities(query, result)
     each = np.arange(len(query))
     return Sample(
         features(vector, lexical, same)[each, best],
-        lexical.max(axis=1, initial=0.0),
+        named.max(axis=1, initial=0.0),
         likeness,
         (result.entities[each, best] == own) & (own >= 0),
         possible.astype(float),
@@ -400,22 +431,27 @@ def _joined(samples: Sequence[Sample]) -> Sample:
     return Sample(*map(np.concatenate, zip(*samples, strict=True)))
 
 
-def _fit_known(unseen: Sample, absent: Sample, other: Sample, ridge: float) -> np.ndarray:
+def _mixed(samples: Sequence[tuple[Sample, float]]) -> Sample:
+    """Return samples as one, with these shares of the weight. Listed names weigh nothing."""
+    return _joined(
+        [
+            sample._replace(weight=share * weight / max(weight.sum(), TINY))
+            for sample, share in samples
+            for weight in [sample.weight * (sample.lexical < SAME_FORM)]
+        ]
+    )
+
+
+def _fit_known(unseen: Sample, nil: Sample, ridge: float) -> np.ndarray:
     """Fit P(known) of unlisted mentions: the bias, and the coefficients of the lexical similarity
     and the likeness (3,).
 
     Mentions with an entity weigh as much as those without one.
     """
-    parts = ((unseen, 0.5), (absent, SAME_KIND / 2), (other, (1 - SAME_KIND) / 2))
-    x, known, weights = [], [], []
-    for sample, share in parts:
-        weight = sample.weight * (sample.lexical < SAME_FORM)
-        x.append(np.column_stack([sample.lexical, sample.likeness]))
-        known.append(np.full(len(weight), sample is unseen))
-        weights.append(share * weight / max(weight.sum(), TINY))
-    return _fit(
-        np.concatenate(x), np.concatenate(known), np.concatenate(weights), KNOWN_PRIOR, ridge
-    )
+    both = _mixed([(unseen, 0.5), (nil, 0.5)])
+    known = np.arange(len(both.weight)) < len(unseen.weight)
+    x = np.column_stack([both.lexical, both.likeness])
+    return _fit(x, known, both.weight, KNOWN_PRIOR, ridge)
 
 
 def _fit(
@@ -452,7 +488,7 @@ def _odds_in_texts(
             continue
         query, terms = linker.query([*batch], spans)
         result = search_candidates(query, terms, N_CANDIDATES)
-        odds.append(model.known_odds(similarities(query, result)[1], likeness_of(query, model)))
+        odds.append(model.known_odds(similarities(query, result)[2], likeness_of(query, model)))
         labels += [span.label_ for span in chain.from_iterable(spans)]
     if not odds:
         raise wrong_setting("texts", str(texts), "docs with mentions")
@@ -473,23 +509,21 @@ def share_without_entity(odds: np.ndarray) -> float:
 
 
 def _expected(
-    model: Confidence, unseen: Sample, absent: Sample, other: Sample
+    model: Confidence, unseen: Sample, nil: Sample
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the mentions that are expected in text: confidence, is the best candidate correct,
     weight, and has the mention no entity, each (n,). The first two are the listed names."""
-    nil = model.nil_share
-    named = model.trust * float(model.known(np.ones((1, 1)), np.zeros(1), nil)[0])
+    missing = model.nil_share
+    named = model.trust * float(model.known(np.ones((1, 1)), np.zeros(1), missing)[0])
     confidence: list[Any] = [[named] * 2]
-    weights: list[Any] = [[(1 - nil) * LISTED, nil * BY_CHANCE]]
+    weights: list[Any] = [[(1 - missing) * LISTED, missing * BY_CHANCE]]
     right: list[Any] = [[model.trust, 0.0]]
     is_nil: list[Any] = [[False, True]]
-    parts = (
-        (unseen, (1 - nil) * (1 - LISTED)),
-        (absent, nil * (1 - BY_CHANCE) * SAME_KIND),
-        (other, nil * (1 - BY_CHANCE) * (1 - SAME_KIND)),
-    )
-    for sample, share in parts:
-        known = model.known(sample.lexical[:, None], sample.likeness, nil)
+    for sample, share in (
+        (unseen, (1 - missing) * (1 - LISTED)),
+        (nil, missing * (1 - BY_CHANCE)),
+    ):
+        known = model.known(sample.lexical[:, None], sample.likeness, missing)
         confidence.append(known * model.probabilities(sample.x))
         right.append(sample.right * (sample is unseen))
         weights.append(share * sample.weight / max(sample.weight.sum(), TINY))
@@ -514,8 +548,11 @@ def _lowest_confidence(
     total = np.cumsum(weights[order])
     # The most confident may have weight 0.
     expected = np.cumsum((weights * right)[order]) / np.maximum(total, TINY)
-    enough = np.flatnonzero((expected >= precision - 1e-12) & (total > 0))
-    least = confidence[order[enough[-1]]] if len(enough) else confidence.max()
+    ordered = confidence[order]
+    # Equal confidences are all linked, or none of them.
+    is_last = np.append(ordered[1:] != ordered[:-1], True)
+    enough = np.flatnonzero((expected >= precision - 1e-12) & (total > 0) & is_last)
+    least = ordered[enough[-1]] if len(enough) else ordered[0]
     return float(max(MIN_CONFIDENCE, least))
 
 

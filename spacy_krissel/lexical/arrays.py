@@ -53,20 +53,23 @@ def lexical_arrays(
     arrays |= _vectors(sizes, is_first, gram_indices, len(grams), directory)
     # Skip forms without n-grams.
     with_grams = np.diff(arrays["form_starts"])[of_form] > 0
-    for kind, chosen in (
-        ("form", with_grams),
-        ("name", with_grams if is_name is None else with_grams & is_name),
-    ):
-        pairs = np.unique(pair_keys(of_form[chosen].astype(np.int64), entities[chosen]))
-        form, entity = np.divmod(pairs, int(entities[chosen].max(initial=0)) + 1)
+    keys = pair_keys(of_form.astype(np.int64), entities)
+    n_entities = int(entities.max(initial=-1)) + 1
+    pairs = {
+        "form": np.unique(keys[with_grams]),
+        "name": np.unique(keys[with_grams if is_name is None else with_grams & is_name]),
+    }
+    for kind, own in pairs.items():
+        form, entity = np.divmod(own, max(n_entities, 1))
         arrays[f"{kind}_entity_starts"], arrays[f"{kind}_entities"] = (
             _starts(form, len(number)),
             entity.astype(np.int32),
         )
-        if kind == "form":
-            order = np.argsort(entity, kind="stable")
-            arrays["entity_form_starts"] = _starts(entity, int(entities.max(initial=-1)) + 1)
-            arrays["entity_forms"] = form[order].astype(np.int32)
+    form, entity = np.divmod(pairs["form"], max(n_entities, 1))
+    named = np.isin(pairs["form"], pairs["name"], assume_unique=True)
+    starts = arrays["entity_form_starts"] = _starts(entity, n_entities)
+    arrays["entity_forms"] = form[np.lexsort((~named, entity))].astype(np.int32)
+    arrays["entity_name_ends"] = starts[:-1] + np.bincount(entity[named], minlength=n_entities)
     return arrays
 
 

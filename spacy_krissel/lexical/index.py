@@ -38,12 +38,13 @@ LENGTHS = {
     "gram_forms": "cell",
     "gram_weights": "cell",
     # The entities of each form; the entities that have the form as a name; the forms of each
-    # entity.
+    # entity, its names first, and the end of these.
     "form_entity_starts": "form+1",
     "form_entities": "pair",
     "name_entity_starts": "form+1",
     "name_entities": "name",
     "entity_form_starts": "entity+1",
+    "entity_name_ends": "entity",
     "entity_forms": "pair",
     # 1 where all names with a form are one word in capitals.
     "acronyms": "form",
@@ -122,7 +123,6 @@ class LexicalIndex:
         self._frequencies, self._idf = arrays["frequencies"], arrays["idf"]
         self._of_form = Groups(arrays["form_entities"], arrays["form_entity_starts"])
         self._of_name = Groups(arrays["name_entities"], arrays["name_entity_starts"])
-        self._of_entity = Groups(arrays["entity_forms"], arrays["entity_form_starts"])
 
     @classmethod
     def of(
@@ -297,15 +297,27 @@ class LexicalIndex:
     def _read_only_arrays(self, *names: str) -> tuple[np.ndarray, ...]:
         return tuple(self._read_only[name] for name in names)
 
+    @cached_property
+    def has_guesses(self) -> bool:
+        """Do entities have forms that are only guesses?"""
+        return len(self._of_name.values) < len(self._of_form.values)
+
     def similarity(
-        self, texts: "Texts", queries: Rows, entities: Rows, without: Rows | None = None
+        self,
+        texts: "Texts",
+        queries: Rows,
+        entities: Rows,
+        without: Rows | None = None,
+        *,
+        names_only: bool = False,
     ) -> Scores:
         """Compute the similarity of text `queries[i]` with `entities[i]`: (n,), for pairs in the
         order of `queries`.
 
-        without (texts,): a form to ignore per text, -1 for none.
+        without (texts,): a form to ignore per text, -1 for none. names_only: ignore forms that are
+            only guesses.
         """
-        result = self._cosines(texts.vectors, queries, entities, without)
+        result = self._cosines(texts.vectors, queries, entities, without, names_only)
         near = np.flatnonzero(result > DIFFERENT)
         equal = self._equality(texts, queries[near], entities[near], without)
         result[near] = np.where(equal > 0, equal, np.float32(DIFFERENT))
@@ -353,17 +365,19 @@ class LexicalIndex:
         )
 
     def _cosines(
-        self, vectors: Sparse, queries: Rows, entities: Rows, without: Rows | None
+        self,
+        vectors: Sparse,
+        queries: Rows,
+        entities: Rows,
+        without: Rows | None,
+        names_only: bool = False,
     ) -> Scores:
         forms = self._read_only_arrays("form_starts", "form_grams", "form_weights")
-        return cosines(
-            vectors,
-            forms,
-            self._read_only_arrays("entity_form_starts", "entity_forms"),
-            queries,
-            entities,
-            without,
+        starts, name_ends, own = self._read_only_arrays(
+            "entity_form_starts", "entity_name_ends", "entity_forms"
         )
+        of_entity = starts[:-1], name_ends if names_only else starts[1:], own
+        return cosines(vectors, forms, of_entity, queries, entities, without)
 
     def weighted_grams(self, canonical: Sequence[str]) -> tuple[Rows, Rows, np.ndarray]:
         """Return the distinct n-grams of texts in canonical form, with the TF-IDF weights of
@@ -405,7 +419,7 @@ def cosines(
     for an entity without forms. Pairs are in the order of `queries`.
 
     vectors: of texts (q, n-grams). forms: vectors of the forms: starts, columns, weights.
-    of_entity: the forms of each entity: starts, form indices.
+    of_entity: the forms of each entity: starts, ends, form indices.
     without (q,): a form to ignore per text, -1 for none.
     """
     from . import kernel

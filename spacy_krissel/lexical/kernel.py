@@ -77,12 +77,12 @@ def similarities(n_grams, texts, forms, of_entity, queries, entities, without, f
     (n,), as in `LexicalIndex.similarity`.
 
     texts, forms: sparse matrices with `n_grams` columns: starts, columns, weights.
-    of_entity: the forms of each entity: starts, values. without (texts,): form to ignore per text;
-        empty for none.
+    of_entity: the forms of each entity: starts, ends, values. without (texts,): form to ignore per
+        text; empty for none.
     """
     starts, grams, weights = texts
     form_starts, form_grams, form_weights = forms
-    entity_starts, entity_forms = of_entity
+    entity_starts, entity_ends, entity_forms = of_entity
     vector = np.zeros(n_grams, np.float32)
     own = -1
     for pair in range(len(queries)):
@@ -96,8 +96,8 @@ def similarities(n_grams, texts, forms, of_entity, queries, entities, without, f
             own = query
         best = np.float32(0)
         # An entity without forms may lie beyond the last entity that has forms.
-        if 0 <= entity < len(entity_starts) - 1:
-            for position in range(entity_starts[entity], entity_starts[entity + 1]):
+        if 0 <= entity < len(entity_starts):
+            for position in range(entity_starts[entity], entity_ends[entity]):
                 form = entity_forms[position]
                 if len(without) and form == without[query]:
                     continue

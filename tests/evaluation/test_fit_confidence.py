@@ -16,6 +16,7 @@ from spacy_krissel.evaluation.confidence import (
     _fit,
     _lowest_confidence,
     fit_confidence,
+    parts_of_names,
     read_phrases,
     share_without_entity,
 )
@@ -48,6 +49,9 @@ def test_the_minimum_confidence_reaches_the_requested_precision():
     assert _lowest_confidence(confidence, right, weights, 1.0) == 0.8
     assert _lowest_confidence(confidence, right, weights, 0.75) == 0.6
     assert _lowest_confidence(confidence, right, weights, 0.6) == 0.25
+    # Mentions of equal confidence are linked together.
+    assert _lowest_confidence(np.array([0.9, 0.5, 0.5]), right[1:], weights[1:], 0.7) == 0.5
+    assert _lowest_confidence(np.array([0.9, 0.5, 0.5]), right[[1, 1, 0]], np.ones(3), 0.7) == 0.9
     # Out of reach: only the most confident are linked.
     assert _lowest_confidence(confidence, np.zeros(4), weights, 0.5) == 0.9
     # Never all, however precise.
@@ -80,12 +84,23 @@ def test_the_fraction_without_an_entity_is_recovered(share):
     assert share_without_entity(2 * x) == pytest.approx(share, abs=0.02)
 
 
-def test_a_name_is_compared_by_a_model_that_has_not_seen_it():
+def test_parts_of_names_are_no_names():
+    names = ["Renal failure", "failure", "Acute renal failure", "Ulcer, peptic", "IgA deficiency"]
+    parts = parts_of_names([*names, "Type 2", "Gout"], np.random.default_rng(0))
+    assert sorted(parts) == ["acute", "acute renal", "deficiency", "iga", "renal", "type"]
+    # Starts and ends in turn, as long as there are both.
+    assert parts[1] == "deficiency"
+    assert parts_of_names(["Gout", "A, b"], np.random.default_rng(0)) == []
+
+
+def test_a_text_is_compared_by_a_model_that_has_not_seen_it():
     names = [f"{first} {second}" for first in ("renal", "heart", "liver") for second in "abcdefgh"]
     model = CrossFitted.fit(names, read_phrases()[:2000])
     alone = CrossFitted.fit([*names, "glioma"], read_phrases()[:2000])
     assert alone(["glioma"]) == pytest.approx(model(["glioma"]), abs=0.2)
     assert (model(names) > model(["Patients treated", "significant increase"]).max()).mean() > 0.9
+    more = CrossFitted.fit(names, [*read_phrases()[:2000], "glioma"])
+    assert more(["glioma"]) == pytest.approx(model(["glioma"]), abs=0.2)
     assert CrossFitted.fit([], read_phrases()[:50])(["glioma"]) == 0
 
 

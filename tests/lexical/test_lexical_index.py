@@ -269,6 +269,33 @@ def test_forms_ignore_case_and_punctuation(lexicon):
     assert one == other != third
 
 
+@given(
+    st.lists(st.tuples(st.text("ab c", max_size=6), st.integers(0, 3), st.booleans()), max_size=12),
+    st.lists(st.text("abcd ", max_size=6), min_size=1, max_size=3),
+)
+@settings(deadline=None)
+def test_guesses_can_be_left_out(rows, texts):
+    forms = [form for form, _, _ in rows]
+    entities, named = (
+        np.array([row[i] for row in rows], dtype=kind) for i, kind in ((1, np.int64), (2, bool))
+    )
+    index = LexicalIndex.of(forms, entities, named)
+    asked = index.read(texts)
+    queries, every = np.repeat(np.arange(len(texts)), 4), np.tile(np.arange(4), len(texts))
+    cosines = (as_csr(asked.vectors) @ index.vectors([*forms, ""]).T).toarray()
+    expected = [
+        max((cosines[q, i] for i in np.flatnonzero(named & (entities == e))), default=0)
+        for q, e in zip(queries, every, strict=True)
+    ]
+    found = index._cosines(asked.vectors, queries, every, None, names_only=True)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    names = index.similarity(asked, queries, every, names_only=True)
+    both = index.similarity(asked, queries, every)
+    assert (names <= both).all() and (index.has_guesses or (names == both).all())
+    # A text that is a name is as similar as ever.
+    assert (names == both)[(both > DIFFERENT) | (both == 0)].all()
+
+
 def test_a_form_can_be_left_out_per_text(lexicon):
     """Neither in the similarity nor in the search, for the one text that goes without it."""
     texts = ["lung cancer", "lung cancer", "MS"]

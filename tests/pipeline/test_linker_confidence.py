@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.pipeline.linker.confidence import Confidence
+from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.kb.prototype_table import Prototype
+from spacy_krissel.kb.search_result import SearchResult
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.pipeline.linker.confidence import Confidence, with_confidence
+from spacy_krissel.pipeline.linker.query import Query
+from spacy_krissel.pipeline.settings import LinkerSettings
+from spacy_krissel.views import name_view
 
 MODEL = Confidence(trust=0.95, bias=-2.0, lexical=3.0, lexical_lead=1.0, vector_lead=2.0)
 SIMILAR = st.floats(0, 1, width=16)
@@ -137,6 +144,30 @@ def test_mentions_of_labels_that_have_no_entity_are_less_certain(nlp):
     cfg["confidence"] = {**vars(MODEL), "known_likeness": 0.5, "nil_share": 0.1}
     with pytest.raises(KrisselError, match="K006.*weights of n-grams"):
         found(nlp)
+
+
+def test_a_class_name_is_no_evidence_that_the_entity_is_known():
+    """It is a guess: "renal" of Kidney Diseases is in many texts that name no disease."""
+    model = replace(MODEL, known_bias=-4.0, known_lexical=6.0, nil_share=0.25)
+    settings, lexical = LinkerSettings(lexical_weight=0.3, confidence=vars(model)), []
+    prototypes = [
+        Prototype("A", "name", name_view("renal disease")),
+        Prototype("B", "name", name_view("heart disease")),
+        Prototype("A", "class", name_view("renal")),
+    ]
+    for n in (2, 3):
+        kb = PrototypeKB(spacy.blank("en").vocab, 2)
+        kb.set_entities([Entity("A", "renal disease"), Entity("B", "heart disease")])
+        kb.add_prototypes(prototypes[:n], np.ones((n, 2), dtype=np.float32))
+        query = Query(kb.snapshot(), [name_view("renal")], vectors=np.ones((1, 2)))
+        result = SearchResult(
+            np.array([[0, 1]]), np.ones((1, 2)), np.zeros((1, 2), dtype=int), {}, {}
+        )
+        known = with_confidence(query, result, settings).known
+        names = query.lexical.of_candidates(result.entities, names_only=True)
+        assert known == pytest.approx(model.known(names, np.zeros(1), 0.25)[:, None])
+        lexical.append(query.lexical.of_candidates(result.entities)[0, 0])
+    assert lexical[0] < 0.9 < lexical[1]
 
 
 def test_unsure_mention_is_nil_and_keeps_its_candidates(nlp, tmp_path):

@@ -60,7 +60,8 @@ class Confidence:
     `nil_share` of mentions is expected to have none there, which is the prior probability in
     Bayes's rule. The evidence is whether the mention is a listed name (`LISTED`, `BY_CHANCE`), else
     `known_bias + known_lexical · L + known_likeness · n`, the log-likelihood ratio of the highest
-    lexical similarity L of all candidates and the `Likeness` n of the mention to the names.
+    lexical similarity L of all candidates' names and the `Likeness` n of the mention to the names.
+    Induced class names do not count as names here.
 
     For entities of several species, only candidates of the same species compete, and the result is
     multiplied by the probability of the species, among those with a candidate whose name is at
@@ -138,8 +139,8 @@ class Confidence:
     ) -> np.ndarray:
         """Return the probability that the knowledge base has the entity of each mention (q,).
 
-        lexical (q, k): lexical similarities of its candidates, 0 for none. likeness (q,): to the
-        names. nil_share: expected fraction of such mentions without an entity, (q,) or one.
+        lexical (q, k): lexical similarities with its candidates' names, 0 for none. likeness (q,):
+        to the names. nil_share: expected fraction of such mentions without an entity, (q,) or one.
         """
         share = np.asarray(nil_share, dtype=np.float64)
         with np.errstate(divide="ignore"):
@@ -247,11 +248,13 @@ def with_confidence(query: Query, result: SearchResult, settings: LinkerSettings
         raise wrong_setting("min_confidence", settings.min_confidence, expected)
     if model is None:
         return result
-    vector, lexical = similarities(query, result)
+    vector, lexical, named = similarities(query, result)
     if "spelling" in result.parts:
         # A name that is spelt so is that name.
-        lexical = np.where(
-            result.parts["spelling"] > 0, np.maximum(lexical, np.float32(SAME_SPELLING)), lexical
+        is_spelt = result.parts["spelling"] > 0
+        lexical, named = (
+            np.where(is_spelt, np.maximum(each, np.float32(SAME_SPELLING)), each)
+            for each in (lexical, named)
         )
     kind = odds = None
     if "species" in result.parts:
@@ -260,7 +263,7 @@ def with_confidence(query: Query, result: SearchResult, settings: LinkerSettings
             result.parts["species"] / np.float32(settings.species_weight),
         )
     confidence, by_name = model(vector, lexical, kind, odds)
-    known = _known(query, model, lexical, settings)
+    known = _known(query, model, named, settings)
     return replace(result, confidence=confidence, by_name=by_name, known=known)
 
 
@@ -273,7 +276,7 @@ def with_known(result: SearchResult) -> SearchResult:
 
 
 def _known(
-    query: Query, model: Confidence, lexical: np.ndarray, settings: LinkerSettings
+    query: Query, model: Confidence, named: np.ndarray, settings: LinkerSettings
 ) -> np.ndarray | None:
     """Return the probability that the knowledge base has each mention's entity (q, 1); None if all
     are expected to be known.
@@ -286,7 +289,7 @@ def _known(
     share: np.ndarray | float = model.nil_share
     if by_label:
         share = np.array([by_label.get(span.label_, model.nil_share) for span in query.spans])
-    return model.known(lexical, likeness_of(query, model), share)[:, None]
+    return model.known(named, likeness_of(query, model), share)[:, None]
 
 
 def likeness_of(query: Query, model: Confidence) -> np.ndarray:
@@ -300,10 +303,14 @@ def likeness_of(query: Query, model: Confidence) -> np.ndarray:
     return np.zeros(len(query), dtype=np.float32)
 
 
-def similarities(query: Query, result: SearchResult) -> tuple[np.ndarray, np.ndarray]:
-    """Return the vector similarity and the lexical similarity of each candidate (q, k)."""
+def similarities(query: Query, result: SearchResult) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the vector similarity, the lexical similarity, and the same with names alone, of each
+    candidate (q, k). Induced class names are no evidence that the entity is known: "renal" is one
+    of Kidney Diseases."""
     vector, lexical = result.parts.get("vector", result.scores), result.parts.get("lexical")
-    return vector, query.lexical.of_candidates(result.entities) if lexical is None else lexical
+    if lexical is None:
+        lexical = query.lexical.of_candidates(result.entities)
+    return vector, lexical, query.lexical.of_names(result.entities, lexical)
 
 
 def species_of(kb: KBSnapshot, entities: np.ndarray) -> np.ndarray | None:

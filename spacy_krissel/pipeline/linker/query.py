@@ -151,26 +151,39 @@ class LexicalQuery:
         found[row, column] = self._index.equality(texts, of_mention[row], entities[row, column])
         return found
 
-    def similarity(self, queries: np.ndarray, entities: np.ndarray) -> np.ndarray:
+    def similarity(
+        self, queries: np.ndarray, entities: np.ndarray, *, names_only: bool = False
+    ) -> np.ndarray:
         """Return the lexical similarity of the `queries` (n,) with `entities` (n,): (n,), from 0 to
-        1."""
+        1. names_only: as in `LexicalIndex.similarity`."""
         # Queries with the same text share many candidates.
         keys = pair_keys(self._of_query[queries], entities)
         _, one, of_pair = np.unique(keys, return_index=True, return_inverse=True)
         text = self._of_query[queries[one]]
-        return self._index.similarity(self._texts, text, entities[one], self._without)[of_pair]
+        return self._index.similarity(
+            self._texts, text, entities[one], self._without, names_only=names_only
+        )[of_pair]
 
     def likeness(self, model: Likeness) -> np.ndarray:
         """Return the likeness of each query's text to the names of a vocabulary (q,)."""
         return model(self._texts.canonical, self._texts.grams)[self._of_query]
 
-    def of_candidates(self, entities: np.ndarray) -> np.ndarray:
+    def of_candidates(self, entities: np.ndarray, *, names_only: bool = False) -> np.ndarray:
         """Return the lexical similarity of each query with its candidates (q, k), 0 for none: (q,
-        k)."""
+        k). names_only: as in `LexicalIndex.similarity`."""
         query, column = np.nonzero(entities >= 0)
         found = np.zeros(entities.shape, dtype=np.float32)
-        found[query, column] = self.similarity(query, entities[query, column])
+        found[query, column] = self.similarity(
+            query, entities[query, column], names_only=names_only
+        )
         return found
+
+    def of_names(self, entities: np.ndarray, similar: np.ndarray) -> np.ndarray:
+        """Return the lexical similarity of each query with the names of its candidates (q, k),
+        without induced class names: (q, k). similar: the same with them."""
+        if not self._index.has_guesses:
+            return similar
+        return self.of_candidates(entities, names_only=True)
 
 
 class Visible(NamedTuple):
