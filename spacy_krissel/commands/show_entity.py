@@ -18,7 +18,7 @@ MAX_FOUND = 10
 
 
 def show(pipeline: str | Path, id: str, *, variants: bool = False, linker: str = LINKER) -> str:
-    """Show an entity: names, definition, prototypes, licence; or how a text is found.
+    """Show an entity: names, definition, prototypes, licence.
 
     pipeline: A pipeline with a knowledge base
     id: Id of the entity, in any usual spelling: HP:0001677, HP_0001677, a URL; or a name
