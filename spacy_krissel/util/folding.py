@@ -129,7 +129,8 @@ def fold_name(text: str) -> str:
         )
     # Lower-casing can leave pairs that compose (J + caron has no capital form), hence the second
     # round.
-    lower = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible_text(text)).lower())
+    text = visible_text(text).translate(_LOOK_GREEK)
+    lower = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
     if _SIGNS.search(lower):
         kept = [
             char if char.isalnum() or unicodedata.category(char)[0] == "M" else " "

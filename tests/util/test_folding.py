@@ -2,7 +2,7 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spacy_krissel.util.folding import (
@@ -132,6 +132,8 @@ def test_symbols_have_no_spelling():
 
 
 @given(st.text())
+@example("0∂")
+@example("∆F508")
 def test_a_folded_name_has_the_spelling_of_the_name(text):
     assert spelling(fold_name(text)) == spelling(text)
 
