@@ -656,6 +656,16 @@ class Errors:
         "[K619] Gold mentions of '{path}' cannot be added under the source '{source}': {problem}. "
         "Expected each file once, under its name without suffix. {todo}."
     )
+    K620 = (
+        "[K620] The pipeline has no krissel_finder for '{linker}'; it has: {found}. Expected one, "
+        "whose names can be judged or learned: build the pipeline with --find auto, or add one "
+        "with nlp.add_pipe('krissel_finder', before='{linker}')."
+    )
+    K621 = (
+        "[K621] '{name}' cannot learn names from {n_docs} doc(s): none has a gold mention with an "
+        "id that the knowledge base has. Expected docs in which all mentions are annotated, as "
+        "`krissel convert` writes them."
+    )
     K632 = (
         "[K632] The encoder of '{name}' cannot be exported as a transformer: {problem}. Expected a "
         "trained pipeline whose linker has a transformer; {todo}."
@@ -773,6 +783,10 @@ class Errors:
         "[K678] There is nothing to review in '{path}': none of the {n_mentions} mention(s) in its "
         "{n_docs} doc(s) is linked to an entity. Expected links: check the texts, the component "
         "that finds mentions, and the linker's settings for NIL."
+    )
+    K679 = (
+        "[K679] There is no name to review in '{path}': no krissel_finder found a mention in its "
+        "{n_docs} doc(s). Expected text, and a pipeline with a finder, as `krissel build` makes it."
     )
     K686 = (
         "[K686] {n} prototypes of '{name}' are references, which a small encoder cannot read. "
@@ -1108,6 +1122,10 @@ class Warnings:
     KW627 = (
         "[KW627] '{name}' comes after '{linker}' in the pipeline, so the mentions that it finds "
         "are not linked. Add it with nlp.add_pipe('krissel_finder', before='{linker}')."
+    )
+    KW628 = (
+        "[KW628] '{name}' no longer finds {n} of its {total} `added_names`, since the knowledge "
+        "base lacks their entities: {names}. Add them again with ids that it has."
     )
     KW681 = (
         "[KW681] The last line of '{path}' was cut off: its {n} bytes were written by a service "

@@ -35,12 +35,15 @@ Offsets = tuple[np.ndarray, np.ndarray]
 class Named(NamedTuple):
     """Name that a text gives.
 
-    name: as in the vocabulary. ids: of the entities that have it. variant: index of `VARIANTS`.
+    name: as in the vocabulary; for an added name, the first name of its entity there.
+    ids: of the entities that have it. variant: index of `VARIANTS`.
+    is_added: it is one of the names that a person added.
     """
 
     name: str
     ids: tuple[str, ...]
     variant: int
+    is_added: bool = False
 
 
 class Match(NamedTuple):
@@ -63,26 +66,38 @@ class Match(NamedTuple):
     def end(self) -> int:
         return self.fragments[-1][1]
 
+    def text_in(self, text: str) -> str:
+        """Return the words of the mention in its text."""
+        return " ".join(text[start:end] for start, end in self.fragments)
+
 
 class NameFinder:
     """Finds the names of tables in texts.
 
-    tables: of names. worst: the last of `VARIANTS` that is found. common: stems that are no name if
-        they are all of a text. stopped: texts that are no name. nested: also names inside others;
-        else the longest from the left. use_abbreviations: a short form that the text defines is a
-        name of what its long form names, and no other name.
+    tables: of names. added: further names that are found even as a general word, a short acronym or
+        a stop word, and win over the same name in a table. worst: the last of `VARIANTS` that is
+        found. common: stems that are no name if they are all of a text. stopped: texts that are no
+        name. nested: also names inside others; else the longest from the left. use_abbreviations: a
+        short form that the text defines is a name of what its long form names, and no other name.
     """
 
     def __init__(
         self,
         *tables: NameBags,
+        added: NameBags | None = None,
         worst: Variant = "word",
         common: Collection[str] = (),
         stopped: Collection[str] = (),
         nested: bool = False,
         use_abbreviations: bool = True,
     ) -> None:
-        self._tables, self._common, self._nested = tables, frozenset(common), nested
+        self._tables = tables if added is None else (added, *tables)
+        self._added, self._common, self._nested = added, frozenset(common), nested
+        # An added name says what its entity is, and not how that is called.
+        self._titles: dict[str, str] = {}
+        if added is not None:
+            ids = added.ids.column("id").to_pylist()
+            self._titles = {id_: name for each in tables for id_, name in each.first_names(ids)}
         self._stopped = frozenset(map(canonical_form, stopped))
         self._worst = VARIANTS.index(worst)
         self._use_abbreviations = use_abbreviations
@@ -166,7 +181,8 @@ class NameFinder:
 
     def _read(self, surface: str, table: NameBags, bag: int) -> Named | None:
         folded, canonical, stems = fold_name(surface), canonical_form(surface), stems_of(surface)
-        if canonical in self._stopped or " ".join(stems) in self._common:
+        is_added = table is self._added
+        if canonical in self._stopped or (" ".join(stems) in self._common and not is_added):
             return None
         # Words on both sides of a comma or a slash are one name only as written.
         worst = min(SPELLING, self._worst) if STRICT_CHARS.search(surface) else self._worst
@@ -181,13 +197,17 @@ class NameFinder:
                 variant = WORD
             else:
                 variant = FORM if stems_of(name) == stems else ORDER
-            if variant > min(best, worst) or not (is_searched(name) and has_case(name, surface)):
+            if variant > min(best, worst) or not has_case(name, surface):
+                continue
+            if not (is_added or is_searched(name)):
                 continue
             if variant < best:
                 best, entities, found = variant, [], name
             entities.append(entity)
         ids = dict.fromkeys(map(table.id_of, entities))
-        return Named(found, tuple(ids), best) if ids else None
+        if is_added and ids:
+            found = self._titles.get(next(iter(ids)), found)
+        return Named(found, tuple(ids), best, is_added) if ids else None
 
 
 class Hit(NamedTuple):
@@ -271,6 +291,7 @@ def _supported(text: str, found: list[Match]) -> list[Match]:
     short = [
         each.end - each.start <= SHORT_ACRONYM
         and each.variant != "abbreviation"
+        and not each.named.is_added
         and is_acronym(each.named.name)
         for each in found
     ]
@@ -292,7 +313,15 @@ def _supported(text: str, found: list[Match]) -> list[Match]:
 def _longest(found: list[Match], nested: bool) -> list[Match]:
     """Return the leftmost longest matches, which do not overlap; with `nested` all that have
     different offsets."""
-    found.sort(key=lambda each: (each.start, -each.end, each.variant != "abbreviation"))
+    found.sort(
+        key=lambda each: (
+            each.start,
+            -each.end,
+            each.variant != "abbreviation",
+            each.named.variant,
+            not each.named.is_added,
+        )
+    )
     kept: list[Match] = []
     for each in found:
         if not kept or (
