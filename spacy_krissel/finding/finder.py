@@ -49,13 +49,14 @@ class Named(NamedTuple):
 class Match(NamedTuple):
     """A mention found in a text.
 
-    fragments: (start, end) in characters. named: what it is a name of. variant: how. apart: the
-        fragment of a coordination that stands apart from a whole name.
+    fragments: (start, end) in characters. named: what it is a name of. variant: how. text: its
+        words. apart: the fragment of a coordination that stands apart from a whole name.
     """
 
     fragments: tuple[tuple[int, int], ...]
     named: Named
     variant: Variant
+    text: str
     apart: tuple[int, int] | None = None
 
     @property
@@ -65,10 +66,6 @@ class Match(NamedTuple):
     @property
     def end(self) -> int:
         return self.fragments[-1][1]
-
-    def text_in(self, text: str) -> str:
-        """Return the words of the mention in its text."""
-        return " ".join(text[start:end] for start, end in self.fragments)
 
 
 class NameFinder:
@@ -118,6 +115,9 @@ class NameFinder:
         for table in range(len(self._tables)):
             for text, hit in self._hits(texts, words, (starts, ends), table):
                 hits[text].append(hit)
+        for own in hits if self._added is not None else ():
+            # Of names with the same words, `_longest` keeps the first.
+            own.sort(key=Hit.rank)
         return [
             self._matches(text, own, words, (starts, ends))
             for text, own in zip(texts, hits, strict=True)
@@ -145,7 +145,13 @@ class NameFinder:
         offsets: Offsets,
     ) -> list[Match]:
         found = [
-            Match(((hit.start, hit.end),), hit.named, VARIANTS[hit.named.variant]) for hit in hits
+            Match(
+                ((hit.start, hit.end),),
+                hit.named,
+                VARIANTS[hit.named.variant],
+                text[hit.start : hit.end],
+            )
+            for hit in hits
         ]
         if self._use_abbreviations and _OPENING.search(text):
             found = _with_abbreviations(text, found, self._stopped)
@@ -165,7 +171,8 @@ class NameFinder:
 
         for part in coordinated(hits, words, offsets, name_of):
             first, last = sorted([part.apart, part.rest])
-            found.append(Match((first, last), part.named, "coordination", part.apart))
+            both = f"{text[slice(*first)]} {text[slice(*last)]}"
+            found.append(Match((first, last), part.named, "coordination", both, part.apart))
         return sorted(found, key=lambda each: each.fragments)
 
     def _name(self, surface: str, table: int, bag: int) -> Named | None:
@@ -219,6 +226,9 @@ class Hit(NamedTuple):
     end: int
     named: Named
 
+    def rank(self) -> tuple[int, int, int, bool]:
+        return self.first, self.last, self.named.variant, not self.named.is_added
+
 
 def stems_of(text: str) -> list[str]:
     """Return the stems of the words of a text, without those that no name needs."""
@@ -263,7 +273,7 @@ def _with_abbreviations(text: str, found: list[Match], stopped: Collection[str])
     for start, end in _short_forms(text, meant):
         named = meant[text[start:end]]
         if named is not None and canonical_form(text[start:end]) not in stopped:
-            kept.append(Match(((start, end),), named, "abbreviation"))
+            kept.append(Match(((start, end),), named, "abbreviation", text[start:end]))
     return kept
 
 
@@ -313,15 +323,7 @@ def _supported(text: str, found: list[Match]) -> list[Match]:
 def _longest(found: list[Match], nested: bool) -> list[Match]:
     """Return the leftmost longest matches, which do not overlap; with `nested` all that have
     different offsets."""
-    found.sort(
-        key=lambda each: (
-            each.start,
-            -each.end,
-            each.variant != "abbreviation",
-            each.named.variant,
-            not each.named.is_added,
-        )
-    )
+    found.sort(key=lambda each: (each.start, -each.end, each.variant != "abbreviation"))
     kept: list[Match] = []
     for each in found:
         if not kept or (

@@ -7,6 +7,7 @@ within 0.2 points).
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from ..lexical.ngrams import canonical_form
 from ..mining.name_table import is_searched
@@ -29,7 +30,7 @@ def names_to_add(
 ) -> dict[str, str]:
     """Return the annotated names that are not found as their entity, each with its id."""
     known: defaultdict[str, set[str]] = defaultdict(set)
-    for form, _, match in _forms(texts, found):
+    for form, match in chain.from_iterable(map(_forms, found)):
         known[form].update(match.named.ids)
     ids: defaultdict[str, Counter[str]] = defaultdict(Counter)
     written: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -48,15 +49,14 @@ def names_to_add(
     return added
 
 
-def names_to_leave_out(
-    texts: Sequence[str], found: Iterable[Sequence[Match]], gold: Sequence[Annotated]
-) -> list[str]:
+def names_to_leave_out(found: Iterable[Sequence[Match]], gold: Iterable[Annotated]) -> list[str]:
     """Return the found names of whose mentions too few are annotated."""
     n_gold: Counter[str] = Counter()
     written: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for form, number, match in _forms(texts, found):
-        written[form][match.text_in(texts[number])] += 1
-        n_gold[form] += (match.start, match.end) in gold[number]
+    for matches, annotated in zip(found, gold, strict=True):
+        for form, match in _forms(matches):
+            written[form][match.text] += 1
+            n_gold[form] += (match.start, match.end) in annotated
     return [
         _most_frequent(counts)
         for form, counts in written.items()
@@ -64,15 +64,10 @@ def names_to_leave_out(
     ]
 
 
-def _forms(
-    texts: Sequence[str], found: Iterable[Sequence[Match]]
-) -> Iterator[tuple[str, int, Match]]:
-    """Yield the matches with their canonical form and the index of their text. Those with a part
-    that stands apart are names of other texts."""
-    for number, (text, matches) in enumerate(zip(texts, found, strict=True)):
-        for match in matches:
-            if match.apart is None:
-                yield canonical_form(match.text_in(text)), number, match
+def _forms(matches: Iterable[Match]) -> Iterator[tuple[str, Match]]:
+    """Return the matches with their canonical form, but those with a part that stands apart: they
+    do not have the offsets of one annotation."""
+    return ((canonical_form(match.text), match) for match in matches if match.apart is None)
 
 
 def _most_frequent(counts: Counter[str]) -> str:

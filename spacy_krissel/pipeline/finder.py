@@ -225,7 +225,7 @@ class KrisselFinder(KrisselPipe):
         cfg.added_names = {**earlier, **added}
         left_out = [
             name
-            for name in names_to_leave_out(texts, self.finder().find(texts), gold)
+            for name in names_to_leave_out(self.finder().find(texts), gold)
             if canonical_form(name) not in given
         ]
         forms = {*map(canonical_form, left_out)}
@@ -265,14 +265,14 @@ class KrisselFinder(KrisselPipe):
         free = [True] * len(doc)
         for start, end in taken:
             free[start:end] = [False] * (end - start)
-        label, text = self.vocab.strings.add(self.cfg.label), doc.text
+        label = self.vocab.strings.add(self.cfg.label)
         # Whole names first: a part of a coordination shares words with one.
         for match in sorted(matches, key=lambda match: match.apart is not None):
             start, end = tokens(*(match.apart or match.fragments[0]))
             if all(free[start:end]):
                 free[start:end] = [False] * (end - start)
                 ents.append(Span(doc, start, end, label=label))
-                data["._.", FOUND, first[start], last[end - 1]] = _said(match, text)
+                data["._.", FOUND, first[start], last[end - 1]] = _said(match)
         if len(ents) > len(taken) or not doc.has_annotation("ENT_IOB"):
             doc.ents = ents
 
@@ -281,7 +281,7 @@ class KrisselFinder(KrisselPipe):
     ) -> None:
         key = self.cfg.spans_key
         data: dict[Any, Any] = doc.user_data
-        label, text = self.vocab.strings.add(self.cfg.label), doc.text
+        label = self.vocab.strings.add(self.cfg.label)
         for span in doc.spans.get(key, ()):
             data.pop(("._.", FOUND, span.start_char, span.end_char), None)
         spans: list[Span] = []
@@ -294,7 +294,7 @@ class KrisselFinder(KrisselPipe):
                 # Only the part that stands apart tells of the whole name: what it shares may be one
                 # by itself, or part of others.
                 if fragment == (match.apart or fragment):
-                    data["._.", FOUND, span.start_char, span.end_char] = _said(match, text)
+                    data["._.", FOUND, span.start_char, span.end_char] = _said(match)
         spans.sort(key=lambda span: (span.start, span.end))
         split = any(match.apart is not None for match in matches)
         attrs = {FRAGMENTS_ATTR: True} if split else {}
@@ -370,7 +370,11 @@ def _annotated(doc: Doc, kb: PrototypeKB) -> dict[tuple[int, int], tuple[str, ..
     return gold
 
 
-def _said(match: Match, text: str) -> dict[str, Any]:
+def _said(match: Match) -> dict[str, Any]:
     named = match.named
-    said = {"name": named.name, "ids": list(named.ids), "variant": match.variant}
-    return {"text": match.text_in(text), **said}
+    return {
+        "text": match.text,
+        "name": named.name,
+        "ids": list(named.ids),
+        "variant": match.variant,
+    }

@@ -35,7 +35,7 @@ def learned(*texts):
         plain.append(written)
         gold.append(spans)
     found = FINDER.find(plain)
-    return names_to_add(plain, found, gold), names_to_leave_out(plain, found, gold)
+    return names_to_add(plain, found, gold), names_to_leave_out(found, gold)
 
 
 @pytest.mark.parametrize(
