@@ -107,11 +107,10 @@ def reviewed(
     links = [{(link.start, link.end): link for link in gold_links(item, store)[0]} for item in gold]
     n_right: Counter[str] = Counter()
     ids: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for item, own, matches in zip(
-        gold, links, finder.predict([item.doc for item in gold]), strict=True
-    ):
+    found = finder.predict([item.doc for item in gold])
+    for own, matches in zip(links, found, strict=True):
         for match in matches:
-            form = canonical_form(match.text_in(item.doc.text))
+            form = canonical_form(match.text)
             link: GoldLink | None = own.get((match.start, match.end))
             n_right[form] += link is not None
             if link is not None and len(link.ids) == 1:
