@@ -1,18 +1,23 @@
 """Review of found names, verdicts on them, and names learned from gold mentions."""
 
 import csv
+from collections import Counter
 
 import pytest
 import spacy
+from hypothesis import given
+from hypothesis import strategies as st
 from spacy.tokens import DocBin, Span
 
 from spacy_krissel import Entity, build
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.commands.correct_links import correct
 from spacy_krissel.commands.review_links import review
-from spacy_krissel.commands.review_names import COLUMNS
+from spacy_krissel.commands.review_names import COLUMNS, FoundName
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.lexical.ngrams import canonical_form
 from spacy_krissel.pipeline.pipeline_io import find_finder, find_linker, update_finders
+from spacy_krissel.util.escape import text_of_cell
 
 NAMES = {
     "D0": ("anemia",),
@@ -101,6 +106,13 @@ def test_table_has_a_row_per_form_the_most_frequent_first(pipeline, texts, tmp_p
     ]
     review(pipeline, texts, tmp_path / "names.tsv", names=True, rows=1, force=True)
     assert read_table(tmp_path / "names.tsv") == [first]
+
+
+# A mention begins and ends with a word.
+@given(st.from_regex(r"[^\W_](.{0,20}[^\W_])?", fullmatch=True))
+def test_text_of_a_row_has_the_form_of_its_mentions(text):
+    form = FoundName("example", Counter([text]), Counter(["name"]), Counter([("D0", "anemia")]))
+    assert canonical_form(text_of_cell(form.row()[0].strip())) == canonical_form(text)
 
 
 VERDICTS = [
