@@ -78,6 +78,8 @@ class KrisselFinder(KrisselPipe):
         self._lock = Lock()
         self._finder: tuple[Any, NameFinder] | None = None
         self._general: frozenset[str] | None = None
+        # Primary ids of those in `added_names`.
+        self._primary: dict[str, str] = {}
 
     @property
     def is_trainable(self) -> bool:
@@ -157,10 +159,11 @@ class KrisselFinder(KrisselPipe):
                 self._check_linker()
                 added = None
                 if cfg.added_names:
-                    ids = {
-                        id_: row for row, id_ in enumerate(dict.fromkeys(cfg.added_names.values()))
+                    own = {
+                        name: self._primary.get(id_, id_) for name, id_ in cfg.added_names.items()
                     }
-                    pairs = ((name, ids[id_]) for name, id_ in cfg.added_names.items())
+                    ids = {id_: row for row, id_ in enumerate(dict.fromkeys(own.values()))}
+                    pairs = ((name, ids[id_]) for name, id_ in own.items())
                     added = NameBags.of(pairs, ids, substitutes=False)
                 self._finder = (
                     key,
@@ -177,8 +180,8 @@ class KrisselFinder(KrisselPipe):
             return self._finder[1]
 
     def _check_linker(self) -> None:
-        """Warn (KW627) if the linker comes first. Raise KrisselError K525 if its knowledge base
-        lacks entities of `added_names`."""
+        """Look up the primary ids of `added_names`. Warn (KW627) if the linker comes first. Raise
+        KrisselError K525 if its knowledge base lacks entities of `added_names`."""
         nlp = None if self._nlp is None else self._nlp()
         order = [] if nlp is None else nlp.component_names
         if nlp is None or self.linker_name not in order or self.name not in order:
@@ -188,15 +191,18 @@ class KrisselFinder(KrisselPipe):
             warnings.warn(message, KrisselWarning, stacklevel=2)
         linker: Any = nlp.get_pipe(self.linker_name)
         entities = linker.kb.snapshot().entities
-        unknown = [id_ for id_ in self.cfg.added_names.values() if entities.resolve(id_) is None]
+        rows = {id_: entities.resolve(id_) for id_ in self.cfg.added_names.values()}
+        unknown = [id_ for id_, row in rows.items() if row is None]
         if unknown and len(entities):
             raise entities.unknown("ids of `added_names`", unknown)
+        self._primary = {id_: entities.ids[row] for id_, row in rows.items() if row is not None}
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy in another process has no pipeline to take names from.
-        if self._names is None and self._nlp is not None and self._nlp() is not None:
+        if self._nlp is not None and self._nlp() is not None:
             with suppress(KrisselError):
                 self.names()
+                self._check_linker()
         return {**vars(self), "_nlp": None, "_finder": None}
 
     def learn(self, docs: Iterable[Doc], kb: PrototypeKB) -> dict[str, int]:

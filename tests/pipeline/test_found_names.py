@@ -39,7 +39,10 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory):
     folder = tmp_path_factory.mktemp("names") / "linker"
-    build([Entity(id_, names[0], names[1:]) for id_, names in NAMES.items()], folder)
+    entities = (
+        Entity(id_, names[0], names[1:], alt_ids=(f"OLD{id_}",)) for id_, names in NAMES.items()
+    )
+    build(list(entities), folder)
     return folder
 
 
@@ -268,6 +271,18 @@ def test_gold_files_teach_the_finder_on_request_only(pipeline, tmp_path):
     assert find_finder(spacy.load(tmp_path / "learned")).cfg.stop_names == ["fall"]
     with pytest.raises(KrisselError, match="K614.*learn_names"):
         prototypes(pipeline, tmp_path / "none", tmp_path / "store", learn_names=True)
+
+
+@pytest.mark.parametrize("n_process", [1, 2])
+def test_added_name_is_linked_by_an_alternative_id(pipeline, n_process):
+    nlp = spacy.load(pipeline)
+    finder = find_finder(nlp)
+    finder.cfg.added_names = {"nosebleed": "X:D3"}
+    with pytest.raises(KrisselError, match="K525.*added_names.*X:D3"):
+        nlp(TEXTS[3])
+    finder.cfg.added_names = {"nosebleed": "OLDD3"}
+    docs = nlp.pipe(TEXTS, n_process=n_process)
+    assert ("nosebleed", "D3") in [(ent.text, ent.kb_id_) for doc in docs for ent in doc.ents]
 
 
 def test_added_names_of_lost_entities_are_removed_with_a_warning(pipeline):
