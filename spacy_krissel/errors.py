@@ -656,6 +656,16 @@ class Errors:
         "[K619] Gold mentions of '{path}' cannot be added under the source '{source}': {problem}. "
         "Expected each file once, under its name without suffix. {todo}."
     )
+    K620 = (
+        "[K620] The pipeline has no krissel_finder for '{linker}'; it has: {found}. Expected one, "
+        "which finds names: build the pipeline with --find auto, or add one "
+        "with nlp.add_pipe('krissel_finder', before='{linker}')."
+    )
+    K621 = (
+        "[K621] '{name}' cannot learn names from {n_docs} doc(s): none has a gold mention with an "
+        "id that the knowledge base has. Expected docs in which all mentions are annotated, as "
+        "`krissel convert` writes them."
+    )
     K632 = (
         "[K632] The encoder of '{name}' cannot be exported as a transformer: {problem}. Expected a "
         "trained pipeline whose linker has a transformer; {todo}."
@@ -774,6 +784,10 @@ class Errors:
         "{n_docs} doc(s) is linked to an entity. Expected links: check the texts, the component "
         "that finds mentions, and the linker's settings for NIL."
     )
+    K679 = (
+        "[K679] There is no name to review in '{path}': no krissel_finder found a mention in its "
+        "{n_docs} doc(s). Expected text, and a pipeline with a finder, as `krissel build` makes it."
+    )
     K686 = (
         "[K686] {n} prototypes of '{name}' are references, which a small encoder cannot read. "
         "Expected names and mentions alone: make the knowledge base without "
@@ -813,11 +827,6 @@ class Errors:
         "name there that they had before. Expected {least:.0%} or more: ids that stand for the "
         "same concepts. Check that they were not assigned again, such as the numbers of rows; if "
         "the release is in another language, lower `min_kept` (--min-kept)."
-    )
-    K697 = (
-        "[K697] The pipeline has no component that finds names: {found}. Expected a "
-        "'krissel_finder': build the linker with --find auto, or nlp.add_pipe('krissel_finder', "
-        "before='krissel_linker')"
     )
 
     # Package `evaluation` (K7xx, KW7xx).
@@ -1113,6 +1122,10 @@ class Warnings:
     KW627 = (
         "[KW627] '{name}' comes after '{linker}' in the pipeline, so the mentions that it finds "
         "are not linked. Add it with nlp.add_pipe('krissel_finder', before='{linker}')."
+    )
+    KW628 = (
+        "[KW628] '{name}' no longer finds {n} of its {total} `added_names`, since the knowledge "
+        "base lacks their entities: {names}. Add them again with ids that it has."
     )
     KW681 = (
         "[KW681] The last line of '{path}' was cut off: its {n} bytes were written by a service "

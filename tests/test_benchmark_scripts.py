@@ -464,6 +464,21 @@ def test_abbreviation_definitions_are_scored(benchmark, tmp_path, capsys):
     assert f"| this package | second quarter | {len(parts)} |" in "\n".join(rows)
 
 
+def test_learned_finder_benchmark_runs(benchmark, linking, tmp_path, capsys):
+    gold = linking / "gold.spacy"
+    benchmark("learned_finder").main(
+        str(linking / "store"), linking / "linker", gold, gold, docs=2, draws=1, minutes=1
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("|")[1].strip() for line in lines[2:]] == [
+        "without labels",
+        "1 minutes of review",
+        "2 documents, names, draw 0",
+        "2 documents, names and prototypes, draw 0",
+    ]
+    assert "| without labels | 1.000 | +0.0 (+0.0 to +0.0) |" in lines[2]
+
+
 def test_abbreviation_strategies_are_learned(benchmark, tmp_path, capsys):
     script = benchmark("abbreviations")
     words = [f"{a}{b}no {c}{d}ti" for a in "abcd" for b in "ou" for c in "efgh" for d in "ai"]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,7 @@ from ..pipeline.kb_pipe import skip_loading_kb
 from ..pipeline.pipeline_io import (
     check_pipeline_output,
     choose_gpu,
+    find_finder,
     find_kb_pipe,
     load_pipeline,
     save_pipeline,
@@ -171,10 +173,13 @@ class GoldSettings:
 
     gold_weight: Multiply the scores of gold prototypes by this
     gold_names: Add the bare text of each gold mention as a name of its entity
+    learn_names: The finder learns which names to find, and which not; all mentions in the documents
+        with gold mentions must be annotated
     """
 
     gold_weight: NotNegative = GOLD_WEIGHT
     gold_names: bool = True
+    learn_names: bool = False
 
 
 @checked
@@ -232,11 +237,13 @@ def prototypes(asked: PrototypeSettings) -> dict[str, Any]:
 
     Further options override the pipeline's config: --components.krissel_linker.threshold 0.6
 
-    RETURNS: the knowledge base's description.
+    RETURNS: the knowledge base's description; with `learn_names` also the numbers of `names_added`
+    and `names_left_out`.
     Raises KrisselError K005 (the output is something else), K006 (a setting), K023 to K025 (Ray),
     K026 (disk), K045 (another run writes there), K529 (other unfinished work), K641 (a process
     died), K675 (no such GPU), K614 if there is neither an ontology nor gold, or a setting needs the
-    missing one, and those of `add_gold_files`.
+    missing one, K620 (no finder that learns), and those of `add_gold_files` and
+    `KrisselFinder.learn`.
     """
     _check_read(asked)
     index, name = asked.index, asked.name
@@ -250,6 +257,9 @@ def prototypes(asked: PrototypeSettings) -> dict[str, Any]:
     # The replaced knowledge base is not read: it may be from other weights.
     with skip_loading_kb(name) if asked.ontology is not None else nullcontext():
         nlp = load_pipeline(asked.pipeline, asked.overrides, index_device=asked.index_device)
+    learned: dict[str, int] = {}
+    if asked.learn_names:
+        find_finder(nlp, name)
     with ExitStack() as stack:
         work = (
             None if asked.ontology is None else stack.enter_context(_encoded(nlp, asked, made_by))
@@ -267,10 +277,14 @@ def prototypes(asked: PrototypeSettings) -> dict[str, Any]:
             pipe.kb.keep_lexical_index()
         if work is not None:
             update_finders(nlp, name)
+        if asked.learn_names:
+            docs = chain.from_iterable(read_doc_bins(path, nlp.vocab) for path in asked.gold)
+            found = find_finder(nlp, name).learn(docs, pipe.kb)
+            learned = {f"names_{key}": found[key] for key in ("added", "left_out")}
         save_pipeline(nlp, asked.output, kb_path=asked.kb_path, name=name)
         if work is not None:
             work.remove()
-    return pipe.kb.description()
+    return {**pipe.kb.description(), **learned}
 
 
 def show_prototypes(description: dict[str, Any]) -> str:

@@ -2,16 +2,31 @@
 
 from pathlib import Path
 
-from ..corpora.link_table import EXPECTED, read_verdicts
+from ..corpora.link_table import (
+    EXPECTED,
+    NAMES_EXPECTED,
+    is_of_names,
+    read_names,
+    read_verdicts,
+)
 from ..corpora.report import CorpusReport
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, wrong_setting
 from ..kb.doc_verdicts import not_repeated
+from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Origin
 from ..kb.verdicts import Verdict
-from ..pipeline.pipeline_io import check_pipeline_output, find_linker, load_pipeline, save_pipeline
+from ..pipeline.finder import KrisselFinder
+from ..pipeline.pipeline_io import (
+    check_pipeline_output,
+    find_finder,
+    find_linker,
+    load_pipeline,
+    save_pipeline,
+)
 from ..pipeline.settings import LINKER
 from ..util.outputs import writes
 from ..util.settings import checked
+from .review_names import judge_names
 
 
 @writes(folders=["output"], keeps="pipeline")
@@ -30,7 +45,7 @@ def correct(
 
     pipeline: The pipeline with the linker
     links: Output of "krissel link -o links.tsv", with yes or no in the column verdict, or the id in
-        right_id (NIL: no entity)
+        right_id (NIL: no entity); or of "krissel review --names"
     output: Folder to save the corrected pipeline in
     source: Label by which the corrections can be removed; default: the file's name without its
         suffix
@@ -47,12 +62,29 @@ def correct(
     those that are `corrections`, `rejections`, and say that there is `no_entity`; and of `new`
     verdicts.
 
-    Raises KrisselError K204 if no row can be added, K005, K026 (output), K610, K611 (pipeline), and
-    those of `open_lines`. Warns KW201 of rows with unknown ids, or that cannot be read.
+    A table of found names changes what the finder finds (`judge_names`): a text that is no name, or
+    has NIL in `right_id`, is found no more; one with a `right_id` is found as this entity; yes
+    undoes both. RETURNS then: the numbers of `rows` filled in, and of texts that are `left_out`,
+    `kept` and `added`.
+
+    Raises KrisselError K204 if no row can be added, K005, K026 (output), K006 (an option that a
+    table of names does not have), K610, K611, K620 (pipeline), and those of `open_lines`. Warns
+    KW201 of rows with unknown ids, or that cannot be read.
     """
     check_pipeline_output(output)
     nlp = load_pipeline(pipeline)
     linker = find_linker(nlp, name)
+    if is_of_names(links):
+        for setting, value in (
+            ("source", source),
+            ("replace", replace),
+            ("same_document", same_document),
+        ):
+            if value:
+                raise wrong_setting(setting, value, "none for a table of names: yes undoes a row")
+        counts = _correct_names(find_finder(nlp, name), links, linker.kb)
+        save_pipeline(nlp, output, name=name)
+        return counts
     source = source or links.stem
     found: list[Verdict] = []
     for row in read_verdicts(links, linker.kb, report := CorpusReport()):
@@ -86,6 +118,25 @@ def correct(
     return {
         **{key: report[key] for key in ("rows", "corrections", "rejections", "no_entity")},
         "new": len(new),
+    }
+
+
+def _correct_names(finder: KrisselFinder, names: Path, kb: PrototypeKB) -> dict[str, int]:
+    """Follow a table of found names. RETURNS: the numbers of rows by what they say."""
+    found = [*read_names(names, kb, report := CorpusReport())]
+    report.warn()
+    if not found:
+        raise KrisselError(
+            Errors.K204.format(
+                path=names, what="row to follow", line=report["lines"], expected=NAMES_EXPECTED
+            )
+        )
+    judge_names(finder, found)
+    return {
+        "rows": report["rows"],
+        "left_out": sum(not row.is_name for row in found),
+        "kept": sum(row.is_name and not row.right for row in found),
+        "added": sum(bool(row.right) for row in found),
     }
 
 

@@ -26,6 +26,7 @@ from ..util.escape import cell_text
 from ..util.outputs import writes
 from ..util.settings import Count, PositiveInt, checked
 from .link_texts import LinkedDocs
+from .review_names import review_names
 
 # Scale of score margins, for links without confidence: a link with this margin is estimated to be
 # wrong in 27 of 100 cases. It orders links and is not fitted to data.
@@ -68,6 +69,7 @@ def review(
     output: Path,
     *,
     rows: PositiveInt = 100,
+    names: bool = False,
     also: str | Path | None = None,
     seed: Count = 0,
     name: str = LINKER,
@@ -80,6 +82,7 @@ def review(
     texts: Docs with mentions (.spacy), or text: JSONL, plain, .gz
     output: The table to write (.tsv), for "krissel precision" and "krissel correct"
     rows: Number of mentions in the table; all, if there are fewer
+    names: Choose found names instead, the most frequent first: one row for all mentions of a form
     also: A second pipeline that links the same mentions; links on which they disagree come first
     seed: Random seed of the random rows
     name: Name of the linker in the pipelines
@@ -94,14 +97,20 @@ def review(
     after any row. `rows` mentions and an example per distinct link, of 3 kB each, are held in
     memory.
 
+    With `names`, each row is a form of the mentions that `krissel_finder` found (`review_names`).
+
     RETURNS: the numbers of `docs`, `mentions`, `linked` mentions, distinct `links`, `rows` and
-    `random` rows. Raises KrisselError K006, K026 (output), K678 (no linked mention), and those of
-    `LinkedDocs`, which also warns.
+    `random` rows; with `names` those of `review_names`. Raises KrisselError K006, K026 (output),
+    K678 (no linked mention), K679 (no found mention), and those of `LinkedDocs`, which also warns.
     """
     if output.suffix != ".tsv":
         raise wrong_setting("output", str(output), "a path ending in .tsv")
     check_file(output)
+    if names and also is not None:
+        raise wrong_setting("also", str(also), "none with `names`, which compares no links")
     docs = LinkedDocs(pipeline, texts, name=name, batch_size=batch_size, progress=progress)
+    if names:
+        return review_names(docs, texts, output, rows)
     linked_twice = (
         ((doc, {}) for doc in docs)
         if also is None
@@ -134,6 +143,8 @@ def review(
 
 
 def show_review(counts: dict[str, int], output: Path) -> str:
+    if "forms" in counts:
+        return f"{counts['rows']} of {counts['forms']} forms of found mentions in {output}"
     return (
         f"{counts['rows']} of {counts['linked']} linked mentions in {output}: {counts['random']} "
         f"drawn at random, {counts['rows'] - counts['random']} to review first"

@@ -27,11 +27,11 @@ def show(pipeline: str | Path, id: str, *, variants: bool = False, linker: str =
 
     If several entities share a name, they are listed.
     Raises KrisselError K610, K611 (pipeline), K525 (an unknown id), K534 (no such name, but similar
-    ones), K697 (no finder).
+    ones), K620 (no finder).
     """
     nlp = load_pipeline(pipeline)
     if variants:
-        return describe_variants(find_finder(nlp), id)
+        return describe_variants(find_finder(nlp, linker), id)
     kb: PrototypeKB = find_kb_pipe(nlp, linker).kb
     found = kb.find(id, MAX_FOUND) if id.strip() and kb.resolve(id) is None else []
     named = [entity for entity in found if canonical_name(id) in map(canonical_name, entity.names)]

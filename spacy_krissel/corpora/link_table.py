@@ -3,9 +3,9 @@ verdicts.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ..mentions.gold_ids import Resolver
 from ..mentions.gold_mentions import split_gold
@@ -19,12 +19,30 @@ EXPECTED = (
     "a table as `krissel link -o links.tsv` writes it, with yes or no in `verdict`, or an id in "
     "`right_id`"
 )
+NAMES_EXPECTED = (
+    "a table as `krissel review --names` writes it, with yes or no in `verdict`, or an id in "
+    "`right_id`"
+)
 READ = ("doc", "start", "end", "context", "id", "verdict", "right_id")
 # Column with the reason why `krissel review` chose a row, and its value for random rows.
 WHY, RANDOM = "why", "random"
 VERDICTS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+Row = TypeVar("Row")
 # Start, end and context.
 _LOCATION = re.compile("([0-9]{1,9}) ([0-9]{1,9}) ([^⟦⟧\n]*)⟦([^⟦⟧\n]+)⟧([^⟦⟧\n]*)")
+
+
+class NameVerdict(NamedTuple):
+    """A row of a table of found names that is filled in.
+
+    is_name: the text is a mention. right: the id to find it as, if one was given. linked: the id
+        that the table has.
+    """
+
+    text: str
+    is_name: bool
+    right: str
+    linked: str
 
 
 class Verdict(NamedTuple):
@@ -64,7 +82,37 @@ def read_verdicts(path: Path, kb: Resolver, report: CorpusReport) -> Iterator[Ve
 
     Raises what `open_lines` raises.
     """
-    with open_lines(path, EXPECTED, report=report) as lines:
+    return _parsed(path, EXPECTED, report, lambda row: _verdict(row, kb, report))
+
+
+def read_names(path: Path, kb: Resolver, report: CorpusReport) -> Iterator[NameVerdict]:
+    """Yield the rows of a table of found names that are filled in, as `read_verdicts` does."""
+    rows = _parsed(path, NAMES_EXPECTED, report, lambda row: _name_verdict(row, kb, report))
+    return (row for row in rows if row is not None)
+
+
+def is_of_names(path: Path) -> bool:
+    """Return whether a table is one of found names, by its columns. Raises what `open_lines`
+    raises."""
+    with open_lines(path, EXPECTED, report=CorpusReport()) as lines:
+        header = next(lines, (1, ""))[1]
+        for _, cells in csv_rows([(1, header)], _separator(header)):
+            return not isinstance(cells, str) and {"text", "mentions", "verdict"}.issubset(
+                cell.strip().lower() for cell in cells
+            )
+    return False
+
+
+def _separator(header: str) -> str:
+    return max("\t,;", key=header.count)
+
+
+def _parsed(
+    path: Path, expected: str, report: CorpusReport, parse: Callable[[dict[str, str]], Row]
+) -> Iterator[Row]:
+    """Yield what `parse` makes of each row, by column; if it raises ValueError, the row is a bad
+    record."""
+    with open_lines(path, expected, report=report) as lines:
         header = next(lines, (1, ""))[1]
         number = 1
         columns: list[str] = []
@@ -75,37 +123,65 @@ def read_verdicts(path: Path, kb: Resolver, report: CorpusReport) -> Iterator[Ve
             for number, line in lines:
                 yield number, line
 
-        for first, cells in csv_rows(counted(), max("\t,;", key=header.count)):
+        for first, cells in csv_rows(counted(), _separator(header)):
             try:
                 if isinstance(cells, str):
                     raise ValueError(cells)
                 if not columns:
                     columns = [cell.strip().lower() for cell in cells]
                 elif any(cell.strip() for cell in cells):
-                    yield _verdict(
-                        dict(zip(columns, cells, strict=False)), WHY in columns, kb, report
+                    yield parse(
+                        dict.fromkeys(columns, "") | dict(zip(columns, cells, strict=False))
                     )
             except ValueError as error:
                 report.record_issue("bad_records", str(path), first, str(error))
         report.count("lines", number)
 
 
-def _verdict(row: dict[str, str], has_why: bool, kb: Resolver, report: CorpusReport) -> Verdict:
+def _name_verdict(row: dict[str, str], kb: Resolver, report: CorpusReport) -> NameVerdict | None:
+    """Parse a row; None if nothing is filled in. Raises ValueError for an unknown id or an
+    unreadable row."""
+    text, link, verdict, right = (
+        text_of_cell(row.get(name, "").strip()) for name in ("text", "id", "verdict", "right_id")
+    )
+    if not verdict and not right:
+        return None
+    report.count("rows")
+    if not text:
+        raise ValueError("no name in the column text")
+    if not right:
+        return NameVerdict(text, _is_yes(verdict), "", kb.resolve(link) or link)
+    ids = split_gold(right, kb)
+    _check_known(ids, kb)
+    if len(ids) > 1:
+        raise ValueError(f"{right[:80]!r} is more than one id")
+    return NameVerdict(text, bool(ids), ids[0] if ids else "", "")
+
+
+def _is_yes(verdict: str) -> bool:
+    if verdict.lower() not in VERDICTS:
+        raise ValueError(f"the verdict {verdict[:20]!r} is neither yes nor no")
+    return VERDICTS[verdict.lower()]
+
+
+def _check_known(ids: Sequence[str], kb: Resolver) -> None:
+    if unknown := [id for id in ids if kb.resolve(id) is None]:
+        raise ValueError(f"the knowledge base has no {unknown[0][:80]!r}")
+
+
+def _verdict(row: dict[str, str], kb: Resolver, report: CorpusReport) -> Verdict:
     """Parse a row. Raises ValueError for an unknown id or an unreadable row."""
     doc, start, end, context, link, verdict, right = (
         text_of_cell(row.get(name, "").strip()) for name in READ
     )
     linked = split_gold(link, kb)
-    why = row.get(WHY, "").strip() if has_why else None
+    why = row[WHY].strip() if WHY in row else None
     if not verdict and not right:
         return Verdict(linked, None, why)
     report.count("rows")
-    if not right and verdict.lower() not in VERDICTS:
-        raise ValueError(f"the verdict {verdict[:20]!r} is neither yes nor no")
-    is_right = bool(right) or VERDICTS[verdict.lower()]
+    is_right = bool(right) or _is_yes(verdict)
     ids = split_gold(right, kb) if right else linked if is_right else ()
-    if unknown := [id for id in ids if kb.resolve(id) is None]:
-        raise ValueError(f"the knowledge base has no {unknown[0][:80]!r}")
+    _check_known(ids, kb)
     if (location := _LOCATION.fullmatch(f"{start} {end} {context}")) is None:
         raise ValueError("no mention in brackets, ⟦ ⟧, in the context, or no offsets")
     view = View(location[3], location[4], location[5])

@@ -37,24 +37,28 @@ Offsets = tuple[np.ndarray, np.ndarray]
 class Named(NamedTuple):
     """Name that a text gives.
 
-    name: as in the vocabulary. ids: of the entities that have it. variant: index of `VARIANTS`.
+    name: as in the vocabulary; for an added name, the first name of its entity there.
+    ids: of the entities that have it. variant: index of `VARIANTS`.
+    is_added: it is one of the names that a person added.
     """
 
     name: str
     ids: tuple[str, ...]
     variant: int
+    is_added: bool = False
 
 
 class Match(NamedTuple):
     """A mention found in a text.
 
-    fragments: (start, end) in characters. named: what it is a name of. variant: how. apart: the
-        fragment of a coordination that stands apart from a whole name.
+    fragments: (start, end) in characters. named: what it is a name of. variant: how. text: its
+        words. apart: the fragment of a coordination that stands apart from a whole name.
     """
 
     fragments: tuple[tuple[int, int], ...]
     named: Named
     variant: Variant
+    text: str
     apart: tuple[int, int] | None = None
 
     @property
@@ -69,16 +73,19 @@ class Match(NamedTuple):
 class NameFinder:
     """Finds the names of tables in texts.
 
-    tables: of names. worst: the last of `VARIANTS` that is found. common: stems that are no name if
-        they are all of a text. stopped: texts that are no name. nested: also names inside others;
-        else the longest from the left. use_abbreviations: a short form that the text defines is a
-        name of what its long form names, and no other name. lone_acronyms: short acronyms are names
-        without a longer name of their entity in the text, too.
+    tables: of names. added: further names that are found even as a general word, a short acronym or
+        a stop word, and win over the same name in a table. worst: the last of `VARIANTS` that is
+        found. common: stems that are no name if they are all of a text. stopped: texts that are no
+        name. nested: also names inside others; else the longest from the left. use_abbreviations: a
+        short form that the text defines is a name of what its long form names, and no other name.
+        lone_acronyms: short acronyms are names without a longer name of their entity in the text,
+        too.
     """
 
     def __init__(
         self,
         *tables: NameBags,
+        added: NameBags | None = None,
         worst: Variant = "word",
         common: Collection[str] = (),
         stopped: Collection[str] = (),
@@ -86,8 +93,14 @@ class NameFinder:
         use_abbreviations: bool = True,
         lone_acronyms: bool = False,
     ) -> None:
-        self._tables, self._common, self._nested = tables, frozenset(common), nested
-        self._stopped = frozenset(" ".join(stems_of(text)) for text in stopped)
+        self._tables = tables if added is None else (added, *tables)
+        self._added, self._common, self._nested = added, frozenset(common), nested
+        # An added name says what its entity is, and not how that is called.
+        self._titles: dict[str, str] = {}
+        if added is not None:
+            ids = added.ids.column("id").to_pylist()
+            self._titles = {id_: name for each in tables for id_, name in each.first_names(ids)}
+        self._stopped = frozenset(map(canonical_form, stopped))
         self._worst = VARIANTS.index(worst)
         self._use_abbreviations, self._lone_acronyms = use_abbreviations, lone_acronyms
         self._reader = WordReader()
@@ -111,6 +124,9 @@ class NameFinder:
         for table in range(len(self._tables)):
             for text, hit in self._hits(texts, words, (starts, ends), table):
                 hits[text].append(hit)
+        for own in hits if self._added is not None else ():
+            # Of names with the same words, `_longest` keeps the first.
+            own.sort(key=Hit.rank)
         return [
             self._matches(text, own, words, (starts, ends))
             for text, own in zip(texts, hits, strict=True)
@@ -138,7 +154,13 @@ class NameFinder:
         offsets: Offsets,
     ) -> list[Match]:
         found = [
-            Match(((hit.start, hit.end),), hit.named, VARIANTS[hit.named.variant]) for hit in hits
+            Match(
+                ((hit.start, hit.end),),
+                hit.named,
+                VARIANTS[hit.named.variant],
+                text[hit.start : hit.end],
+            )
+            for hit in hits
         ]
         if self._use_abbreviations and _OPENING.search(text):
             found = _with_abbreviations(text, found, self._stopped)
@@ -158,7 +180,8 @@ class NameFinder:
 
         for part in coordinated(hits, words, offsets, name_of):
             first, last = sorted([part.apart, part.rest])
-            found.append(Match((first, last), part.named, "coordination", part.apart))
+            both = f"{text[slice(*first)]} {text[slice(*last)]}"
+            found.append(Match((first, last), part.named, "coordination", both, part.apart))
         return sorted(found, key=lambda each: each.fragments)
 
     def _name(self, surface: str, table: int, bag: int) -> Named | None:
@@ -174,9 +197,10 @@ class NameFinder:
 
     def _read(self, surface: str, table: NameBags, bag: int) -> Named | None:
         folded, canonical, stems = fold_name(surface), canonical_form(surface), stems_of(surface)
-        whole = " ".join(stems)
+        is_added, whole = table is self._added, " ".join(stems)
         # A Greek letter is no more of a name than a Latin one.
-        if whole in self._stopped or whole in self._common or whole in _GREEK:
+        is_general = whole in self._common or whole in _GREEK
+        if canonical in self._stopped or (is_general and not is_added):
             return None
         # Words on both sides of a comma or a slash are one name only as written.
         worst = min(SPELLING, self._worst) if STRICT_CHARS.search(surface) else self._worst
@@ -191,13 +215,17 @@ class NameFinder:
                 variant = WORD
             else:
                 variant = FORM if stems_of(name) == stems else ORDER
-            if variant > min(best, worst) or not (is_searched(name) and has_case(name, surface)):
+            if variant > min(best, worst) or not has_case(name, surface):
+                continue
+            if not (is_added or is_searched(name)):
                 continue
             if variant < best:
                 best, entities, found = variant, [], name
             entities.append(entity)
         ids = dict.fromkeys(map(table.id_of, entities))
-        return Named(found, tuple(ids), best) if ids else None
+        if is_added and ids:
+            found = self._titles.get(next(iter(ids)), found)
+        return Named(found, tuple(ids), best, is_added) if ids else None
 
 
 class Hit(NamedTuple):
@@ -208,6 +236,9 @@ class Hit(NamedTuple):
     start: int
     end: int
     named: Named
+
+    def rank(self) -> tuple[int, int, int, bool]:
+        return self.first, self.last, self.named.variant, not self.named.is_added
 
 
 def has_case(name: str, surface: str) -> bool:
@@ -246,8 +277,8 @@ def _with_abbreviations(text: str, found: list[Match], stopped: Collection[str])
     kept = [each for each in found if text[each.start : each.end] not in meant]
     for start, end in _short_forms(text, meant):
         named = meant[text[start:end]]
-        if named is not None and " ".join(stems_of(text[start:end])) not in stopped:
-            kept.append(Match(((start, end),), named, "abbreviation"))
+        if named is not None and canonical_form(text[start:end]) not in stopped:
+            kept.append(Match(((start, end),), named, "abbreviation", text[start:end]))
     return kept
 
 
@@ -275,6 +306,7 @@ def _supported(text: str, found: list[Match]) -> list[Match]:
     short = [
         each.end - each.start <= SHORT_ACRONYM
         and each.variant != "abbreviation"
+        and not each.named.is_added
         and is_acronym(each.named.name)
         for each in found
     ]

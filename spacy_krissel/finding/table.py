@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
 from ..kb.columns import BATCH_ROWS, check_table, read_array, read_table, write_array, write_table
@@ -208,6 +209,17 @@ class NameBags:
         """Return the id of an entity. Raises KrisselError K524 for damaged files."""
         self._check(self.ids, IDS, entity)
         return str(self._ids[entity].as_py())
+
+    def first_names(self, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Return the id and the first name of each of these entities that has names. Raises
+        KrisselError K524 for damaged files."""
+        rows = pc.index_in(pa.array(ids, pa.large_string()), self._ids).drop_null().to_numpy()
+        names = np.flatnonzero(np.isin(self._entities.to_numpy(), rows))
+        first: dict[int, int] = {}
+        for name in names.tolist():
+            self._check(self.names, NAMES, name)
+            first.setdefault(self._entities[name].as_py(), name)
+        return ((self.id_of(row), self._texts[name].as_py()) for row, name in first.items())
 
     def _check(self, table: pa.Table, file: str, row: int) -> None:
         """Check that a table has a row, and once each batch of rows of a mapped one."""

@@ -5,6 +5,7 @@ import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ from thinc.api import Model
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..finding.common import bundled_general_words
 from ..finding.finder import Match, NameFinder
+from ..finding.learning import names_to_add, names_to_leave_out
 from ..finding.table import BLOCK_NAMES, NameBags
 from ..kb.directory import pack, unpack
 from ..kb.prototype_kb import PrototypeKB
+from ..lexical.ngrams import canonical_form
 from ..mentions.annotations import FOUND
 from ..mentions.discontinuous import FRAGMENTS_ATTR
+from ..mentions.gold_mentions import gold_spans, split_gold
 from ..util.atomic import remove_folder
 from ..util.disk import coded_io
 from ..util.lock import Lock, WeakReference
@@ -43,10 +47,10 @@ WORST = {"none": "name", "spelling": "spelling", "words": "word"}
 class KrisselFinder(KrisselPipe):
     """Find mentions by the names of a knowledge base, without labels and without a NER model.
 
-    Each found span says what it is a name of, in `span._.krissel_found`: "name", as in the
-    knowledge base; "ids", of the entities that have it; "variant", how the text gives it
-    (`finding.finder.Variant`). `krissel_linker` chooses among these entities. Entities that another
-    component set stay. Made by the factory `krissel_finder`; it is not trained.
+    Each found span says what it is a name of, in `span._.krissel_found`: "text", the words of the
+    mention; "name", as in the knowledge base; "ids", of the entities that have it; "variant", how
+    the text gives it (`finding.finder.Variant`). `krissel_linker` chooses among these entities.
+    Entities that another component set stay. Made by the factory `krissel_finder`.
     """
 
     cfg: FinderSettings
@@ -74,6 +78,8 @@ class KrisselFinder(KrisselPipe):
         self._lock = Lock()
         self._finder: tuple[Any, NameFinder] | None = None
         self._general: frozenset[str] | None = None
+        # Primary ids of those in `added_names`.
+        self._primary: dict[str, str] = {}
 
     @property
     def is_trainable(self) -> bool:
@@ -152,17 +158,19 @@ class KrisselFinder(KrisselPipe):
         with self._lock:
             if self._finder is None or self._finder[0] != key:
                 self._check_linker()
-                tables = [names]
+                added = None
                 if cfg.added_names:
-                    ids = {
-                        id_: row for row, id_ in enumerate(dict.fromkeys(cfg.added_names.values()))
+                    own = {
+                        name: self._primary.get(id_, id_) for name, id_ in cfg.added_names.items()
                     }
-                    pairs = ((name, ids[id_]) for name, id_ in cfg.added_names.items())
-                    tables.insert(0, NameBags.of(pairs, ids, substitutes=False))
+                    ids = {id_: row for row, id_ in enumerate(dict.fromkeys(own.values()))}
+                    pairs = ((name, ids[id_]) for name, id_ in own.items())
+                    added = NameBags.of(pairs, ids, substitutes=False)
                 self._finder = (
                     key,
                     NameFinder(
-                        *tables,
+                        names,
+                        added=added,
                         worst=WORST[cfg.variants],  # type: ignore[arg-type]
                         common=general,
                         stopped=cfg.stop_names,
@@ -174,8 +182,8 @@ class KrisselFinder(KrisselPipe):
             return self._finder[1]
 
     def _check_linker(self) -> None:
-        """Warn (KW627) if the linker comes first. Raise KrisselError K525 if its knowledge base
-        lacks entities of `added_names`."""
+        """Look up the primary ids of `added_names`. Warn (KW627) if the linker comes first. Raise
+        KrisselError K525 if its knowledge base lacks entities of `added_names`."""
         nlp = None if self._nlp is None else self._nlp()
         order = [] if nlp is None else nlp.component_names
         if nlp is None or self.linker_name not in order or self.name not in order:
@@ -185,15 +193,54 @@ class KrisselFinder(KrisselPipe):
             warnings.warn(message, KrisselWarning, stacklevel=2)
         linker: Any = nlp.get_pipe(self.linker_name)
         entities = linker.kb.snapshot().entities
-        unknown = [id_ for id_ in self.cfg.added_names.values() if entities.resolve(id_) is None]
+        rows = {id_: entities.resolve(id_) for id_ in self.cfg.added_names.values()}
+        unknown = [id_ for id_, row in rows.items() if row is None]
         if unknown and len(entities):
             raise entities.unknown("ids of `added_names`", unknown)
+        self._primary = {id_: entities.ids[row] for id_, row in rows.items() if row is not None}
 
     def __reduce__(self) -> Any:
         # A copy in another process has no pipeline to take names from.
         with suppress(KrisselError):
             self.names()
+            self._check_linker()
         return super().__reduce__()
+
+    def learn(self, docs: Iterable[Doc], kb: PrototypeKB) -> dict[str, int]:
+        """Learn from docs in which all mentions are annotated: add the names of gold mentions that
+        are not found as their entity to `added_names`, and found names of which few mentions are
+        gold to `stop_names`. Names that are in either setting already stay there.
+
+        kb: the linker's, which has the entities. Gold mentions without an id, or with one that it
+            lacks, do not count.
+        RETURNS: the numbers of `docs`, of gold `mentions`, and of names `added` and `left_out`.
+        Raises KrisselError K621 if no gold mention counts, and those of `finder`.
+        """
+        docs = list(docs)
+        texts, gold = doc_texts(docs), [_annotated(doc, kb) for doc in docs]
+        n_mentions = sum(map(len, gold))
+        if not n_mentions:
+            raise KrisselError(Errors.K621.format(name=self.name, n_docs=len(docs)))
+        cfg = self.cfg
+        given = {*map(canonical_form, chain(cfg.stop_names, cfg.added_names))}
+        earlier = cfg.added_names
+        added = {
+            name: id_
+            for name, id_ in names_to_add(texts, self.finder().find(texts), gold).items()
+            if canonical_form(name) not in given
+        }
+        cfg.added_names = {**earlier, **added}
+        left_out = [
+            name
+            for name in names_to_leave_out(self.finder().find(texts), gold)
+            if canonical_form(name) not in given
+        ]
+        forms = {*map(canonical_form, left_out)}
+        added = {name: id_ for name, id_ in added.items() if canonical_form(name) not in forms}
+        cfg.added_names = {**earlier, **added}
+        cfg.stop_names = [*cfg.stop_names, *left_out]
+        numbers = {"docs": len(docs), "mentions": n_mentions}
+        return {**numbers, "added": len(added), "left_out": len(left_out)}
 
     # Finding --------------------------------------------------------------------------------------
 
@@ -332,6 +379,21 @@ def _unchanged(model: Model[Any, Any], docs: Any, is_train: bool) -> tuple[Any, 
     return docs, lambda d_docs: d_docs
 
 
+def _annotated(doc: Doc, kb: PrototypeKB) -> dict[tuple[int, int], tuple[str, ...]]:
+    """Return the ids of each gold mention that has known ones, by its start and end."""
+    gold: dict[tuple[int, int], tuple[str, ...]] = {}
+    for span in gold_spans(doc):
+        ids = tuple(id_ for id_ in split_gold(span.kb_id_, kb) if kb.resolve(id_) is not None)
+        if ids:
+            gold[span.start_char, span.end_char] = ids
+    return gold
+
+
 def _said(match: Match) -> dict[str, Any]:
     named = match.named
-    return {"name": named.name, "ids": list(named.ids), "variant": match.variant}
+    return {
+        "text": match.text,
+        "name": named.name,
+        "ids": list(named.ids),
+        "variant": match.variant,
+    }

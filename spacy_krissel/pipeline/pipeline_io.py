@@ -230,19 +230,34 @@ def mention_setters(nlp: Language) -> list[str]:
     ]
 
 
-def find_finder(nlp: Language) -> KrisselFinder:
-    """Return the first finder of a pipeline. Raises KrisselError K697 if it has none."""
+def find_finder(nlp: Language, linker: str = LINKER) -> KrisselFinder:
+    """Return the finder of a linker, enabled or not. Raises KrisselError K620 if there is none."""
     for _, pipe in nlp.components:
-        if isinstance(pipe, KrisselFinder):
+        if isinstance(pipe, KrisselFinder) and pipe.linker_name == linker:
             return pipe
-    raise KrisselError(Errors.K697.format(found=", ".join(nlp.component_names)))
+    found = ", ".join(nlp.component_names) or "nothing"
+    raise KrisselError(Errors.K620.format(linker=linker, found=found))
 
 
 def update_finders(nlp: Language, linker: str) -> None:
-    """Give the finders of a linker the names of its knowledge base."""
+    """Give the finders of a linker the names of its knowledge base.
+
+    Warns KW628 if that lacks entities of `added_names`; these names are removed.
+    """
     for _, pipe in nlp.components:
-        if getattr(pipe, "linker_name", "") == linker and isinstance(pipe, KrisselFinder):
-            pipe.read_names(find_linker(nlp, linker).kb)
+        if isinstance(pipe, KrisselFinder) and pipe.linker_name == linker:
+            kb = find_linker(nlp, linker).kb
+            pipe.read_names(kb)
+            added = pipe.cfg.added_names
+            gone = [f"'{name}' ({id_})" for name, id_ in added.items() if kb.resolve(id_) is None]
+            if gone:
+                message = Warnings.KW628.format(
+                    name=pipe.name, n=len(gone), total=len(added), names=", ".join(gone)
+                )
+                warnings.warn(message, KrisselWarning, stacklevel=2)
+                pipe.cfg.added_names = {
+                    name: id_ for name, id_ in added.items() if kb.resolve(id_) is not None
+                }
 
 
 def within_max_length(

@@ -30,7 +30,7 @@ class FinderSettings(Settings):
     lone_acronyms: find acronyms of up to three letters also where the doc has no longer name of
         their entity.
     general_names: find names that are one general word, such as "disease".
-    stop_names: texts that are no mention, whatever their spelling and number.
+    stop_names: texts that are no mention, in any spelling; singular and plural are two texts.
     added_names: names to find beside those of the knowledge base, each with the id of its entity.
     label: label of the spans.
     """

@@ -20,6 +20,8 @@ from ..errors import Errors, KrisselError, wrong_setting
 HELP = "force: Replace an existing output, and keep the old one next to it as .bak"
 # Columns that a person fills in, and the maximum size in bytes of a table searched for such rows.
 VERDICT_COLUMNS, MAX_READ_BYTES = ("verdict", "right_id"), 2**26
+# Settings of a finder that verdicts on names change.
+NAME_SETTINGS = ("stop_names", "added_names")
 # Files of a saved pipeline other than components, and files that operating systems leave in
 # folders.
 PIPELINE = {"config.cfg", "meta.json", "tokenizer", "vocab", "LICENSES_SOURCES"}
@@ -35,9 +37,9 @@ def writes(*files: str, folders: Sequence[str] = (), keeps: str = "") -> Callabl
     parameter `force`.
 
     Without `force`, some existing outputs are refused: any file, and any pipeline or knowledge base
-    with gold mentions, corrections or foreign files. Other folders are replaced, since their
-    content can be rebuilt. With `force`, the replaced output is kept next to the new one, under the
-    first free name of `.bak`, `.bak2`, ….
+    with gold mentions, corrections, judged names or foreign files. Other folders are replaced,
+    since their content can be rebuilt. With `force`, the replaced output is kept next to the new
+    one, under the first free name of `.bak`, `.bak2`, ….
 
     keeps: parameter with the pipeline that is saved again with all its content. It may be saved to
         its own path, unless that holds foreign files.
@@ -117,6 +119,8 @@ def describe_loss(path: Path, *, is_kept: bool = False) -> str:
             if n_gold:
                 of = f" of {', '.join(sources)}" if sources else ""
                 return f"{n_gold} gold mention(s) or correction(s){of}"
+            if n_names := 0 if is_kept else sum(map(_judged_names, path.glob("*/cfg"))):
+                return f"{n_names} name(s) to find or to leave out"
             if others := _foreign_files(path):
                 return (
                     f"{len(others)} file(s) or folder(s) of others in it, such as "
@@ -199,6 +203,18 @@ def _gold(manifest: Path) -> dict[str, int]:
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         # There is no knowledge base, or it is damaged.
         return {}
+
+
+def _judged_names(cfg: Path) -> int:
+    """Count the names that a person or gold mentions added to a finder with these settings."""
+    try:
+        found = json.loads(cfg.read_text(encoding="utf8"))
+        return sum(len(found[setting][1]) for setting in NAME_SETTINGS if setting in found)
+    except PermissionError:
+        raise
+    except (OSError, ValueError, TypeError, KeyError, IndexError, RecursionError):
+        # Of another component, or damaged.
+        return 0
 
 
 def _foreign_files(folder: Path) -> list[str]:

@@ -433,4 +433,4 @@ def test_a_finder_is_added_to_a_ner_on_request(toy_files, finder, refuse, tmp_pa
     assert both.pipe_names == ["entity_ruler", "krissel_finder", "krissel_linker"]
     none = build(ontology, tmp_path / "none", find="none").nlp
     assert none.pipe_names == ["krissel_linker"]
-    assert "[K697]" in refuse("show", tmp_path / "none", "pain", "--variants")
+    assert "[K620]" in refuse("show", tmp_path / "none", "pain", "--variants")
