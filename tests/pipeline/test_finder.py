@@ -122,9 +122,14 @@ def test_entities_are_found_in_gaps(nlp):
         ("kidney stones", "ENTITY", ["K"]),
     ]
     assert [ent._.krissel_found for ent in doc.ents] == [
-        {"name": "cleft lip", "ids": ["L"], "variant": "name"},
-        {"name": "cleft palate", "ids": ["P"], "variant": "coordination"},
-        {"name": "kidney stone", "ids": ["K"], "variant": "form"},
+        {"text": "Cleft lip", "name": "cleft lip", "ids": ["L"], "variant": "name"},
+        {
+            "text": "Cleft palate",
+            "name": "cleft palate",
+            "ids": ["P"],
+            "variant": "coordination",
+        },
+        {"text": "kidney stones", "name": "kidney stone", "ids": ["K"], "variant": "form"},
     ]
 
 
