@@ -1124,8 +1124,9 @@ class Warnings:
         "are not linked. Add it with nlp.add_pipe('krissel_finder', before='{linker}')."
     )
     KW628 = (
-        "[KW628] '{name}' no longer finds {n} of its {total} `added_names`, since the knowledge "
-        "base lacks their entities: {names}. Add them again with ids that it has."
+        "[KW628] '{name}' does not find {n} of its {total} `added_names`, since the knowledge base "
+        "lacks their entities: {names}. They are kept, and found again with a release that has "
+        "these; or add them with other ids."
     )
     KW681 = (
         "[KW681] The last line of '{path}' was cut off: its {n} bytes were written by a service "

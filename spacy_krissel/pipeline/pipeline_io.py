@@ -28,6 +28,8 @@ Item = TypeVar("Item")
 MAX_IDS = 3
 # Key of a component's config that makes its knowledge base.
 KB_FACTORY_KEY = "generate_empty_kb"
+# Key of a pipeline's meta for the added names whose entities its knowledge base lacks.
+INACTIVE_NAMES = "inactive_names"
 # Files that every saved pipeline has.
 PIPELINE_FILES = ("config.cfg", "meta.json")
 
@@ -242,22 +244,27 @@ def find_finder(nlp: Language, linker: str = LINKER) -> KrisselFinder:
 def update_finders(nlp: Language, linker: str) -> None:
     """Give the finders of a linker the names of its knowledge base.
 
-    Warns KW628 if that lacks entities of `added_names`; these names are removed.
+    `added_names` whose entities it lacks are kept in the pipeline's meta, and are found again as
+    soon as it has them. Warns KW628 of these names.
     """
-    for _, pipe in nlp.components:
-        if isinstance(pipe, KrisselFinder) and pipe.linker_name == linker:
-            kb = find_linker(nlp, linker).kb
-            pipe.read_names(kb)
-            added = pipe.cfg.added_names
-            gone = [f"'{name}' ({id_})" for name, id_ in added.items() if kb.resolve(id_) is None]
-            if gone:
-                message = Warnings.KW628.format(
-                    name=pipe.name, n=len(gone), total=len(added), names=", ".join(gone)
-                )
-                warnings.warn(message, KrisselWarning, stacklevel=2)
-                pipe.cfg.added_names = {
-                    name: id_ for name, id_ in added.items() if kb.resolve(id_) is not None
-                }
+    for name, pipe in nlp.components:
+        if not (isinstance(pipe, KrisselFinder) and pipe.linker_name == linker):
+            continue
+        kb = find_linker(nlp, linker).kb
+        pipe.read_names(kb)
+        inactive = nlp.meta.setdefault("krissel", {}).setdefault(INACTIVE_NAMES, {})
+        added = {**inactive.pop(name, {}), **pipe.cfg.added_names}
+        gone = {text: id_ for text, id_ in added.items() if kb.resolve(id_) is None}
+        pipe.cfg.added_names = {text: id_ for text, id_ in added.items() if text not in gone}
+        if gone:
+            inactive[name] = gone
+            names = ", ".join(f"'{text}' ({id_})" for text, id_ in gone.items())
+            message = Warnings.KW628.format(
+                name=pipe.name, n=len(gone), total=len(added), names=names
+            )
+            warnings.warn(message, KrisselWarning, stacklevel=2)
+        elif not inactive:
+            del nlp.meta["krissel"][INACTIVE_NAMES]
 
 
 def within_max_length(

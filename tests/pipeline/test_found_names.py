@@ -285,10 +285,18 @@ def test_added_name_is_linked_by_an_alternative_id(pipeline, n_process):
     assert ("nosebleed", "D3") in [(ent.text, ent.kb_id_) for doc in docs for ent in doc.ents]
 
 
-def test_added_names_of_lost_entities_are_removed_with_a_warning(pipeline):
+def test_added_names_of_lost_entities_are_kept_with_a_warning(pipeline, tmp_path):
+    """They are found again by a linker that has the entity."""
     nlp = spacy.load(pipeline)
     finder = find_finder(nlp)
     finder.cfg.added_names = {"nosebleed": "D3", "gone": "D99"}
-    with pytest.warns(KrisselWarning, match=r"KW628.*1 of its 2.*'gone' \(D99\)"):
-        update_finders(nlp, "krissel_linker")
-    assert finder.cfg.added_names == {"nosebleed": "D3"} and ("nosebleed", "D3") in links(nlp)
+    for _ in range(2):
+        with pytest.warns(KrisselWarning, match=r"KW628.*1 of its 2.*'gone' \(D99\)"):
+            update_finders(nlp, "krissel_linker")
+        assert finder.cfg.added_names == {"nosebleed": "D3"} and ("nosebleed", "D3") in links(nlp)
+    nlp.to_disk(tmp_path / "saved")
+    again = spacy.load(tmp_path / "saved")
+    again.meta["krissel"]["inactive_names"]["krissel_finder"] = {"gone": "D3"}
+    update_finders(again, "krissel_linker")
+    assert find_finder(again).cfg.added_names == {"nosebleed": "D3", "gone": "D3"}
+    assert "inactive_names" not in again.meta["krissel"]
