@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..lexical.groups import ranges
-from ..mining.name_table import STOP_WORDS
+from ..mining.name_table import STOP_WORDS, first_of_same
 from .words import hashed, stem
 
 # A word replaces another if synonyms of so many entities show it, and if of the names that it makes
@@ -102,10 +102,10 @@ def _pairs_in_synonyms(words: NameWords) -> tuple[np.ndarray, np.ndarray]:
     rest, entity, word = rest[asked], entity[asked], word[asked]
     order = np.lexsort((word, rest, entity))
     rest, entity, word = rest[order], entity[order], word[order]
-    is_new = _first_of_same(entity, rest)
-    is_other = is_new | _first_of_same(word)
+    is_new = first_of_same(entity, rest)
+    is_other = is_new | first_of_same(word)
     rest, entity, word = rest[is_other], entity[is_other], word[is_other]
-    edges = [*np.flatnonzero(_first_of_same(entity, rest)).tolist(), len(rest)]
+    edges = [*np.flatnonzero(first_of_same(entity, rest)).tolist(), len(rest)]
     lefts, rights, owners = [], [], []
     for start, end in pairwise(edges):
         for left in range(start, end - 1):
@@ -116,8 +116,8 @@ def _pairs_in_synonyms(words: NameWords) -> tuple[np.ndarray, np.ndarray]:
     owner = np.array(owners, dtype=np.int64)
     order = np.lexsort((owner, right, left))
     left, right, owner = left[order], right[order], owner[order]
-    is_pair = _first_of_same(left, right)
-    counted = is_pair | _first_of_same(owner)
+    is_pair = first_of_same(left, right)
+    counted = is_pair | first_of_same(owner)
     counts = np.bincount((np.cumsum(is_pair) - 1)[counted], minlength=int(is_pair.sum()))
     left, right = left[is_pair][counts >= MIN_ENTITIES], right[is_pair][counts >= MIN_ENTITIES]
     return np.append(left, right), np.append(right, left)
@@ -133,12 +133,3 @@ def is_in(values: np.ndarray, known: np.ndarray) -> np.ndarray:
         return np.zeros(len(values), dtype=bool)
     at = np.searchsorted(known, values)
     return known[np.minimum(at, len(known) - 1)] == values
-
-
-def _first_of_same(*columns: np.ndarray) -> np.ndarray:
-    """Return whether each row of sorted columns differs from the row before (n,)."""
-    first = np.ones(len(columns[0]), dtype=bool)
-    first[1:] = False
-    for column in columns:
-        first[1:] |= column[1:] != column[:-1]
-    return first

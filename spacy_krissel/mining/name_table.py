@@ -176,7 +176,7 @@ class NameTable:
         # Exact names come first among equal hashes; equal names keep their order.
         order = np.lexsort((columns["check"], ~columns["exact"], columns["hash"]))
         columns = {name: columns.pop(name)[order] for name in list(columns)}
-        starts = np.flatnonzero(_first_of_same(columns["hash"], columns["check"], columns["exact"]))
+        starts = np.flatnonzero(first_of_same(columns["hash"], columns["check"], columns["exact"]))
         row = columns.pop("row")
         if len(row):
             one_entity = np.minimum.reduceat(row, starts) == np.maximum.reduceat(row, starts)
@@ -245,7 +245,7 @@ class NameTable:
         found = NameHits(*map(np.concatenate, zip(*parts, strict=True)))
         # Longest name per start, exact names first; one key sorts faster than three.
         order = np.argsort((found.start << 32) - 2 * (found.end - found.start) - found.exact)
-        return take(found, order[_first_of_same(found.start[order])])
+        return take(found, order[first_of_same(found.start[order])])
 
     def _look_up(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the entries with these hashes.
@@ -305,8 +305,8 @@ class NameTable:
         ends = np.cumsum(lengths + 2) - 1
         starts = ends - lengths
         name_of = np.searchsorted(ends, words.starts)  # by word
-        is_first = _first_of_same(name_of)
-        is_last = _first_of_same(name_of[::-1])[::-1]
+        is_first = first_of_same(name_of)
+        is_last = first_of_same(name_of[::-1])[::-1]
         first, name = words.starts[is_first], name_of[is_first]
         spans = SpanHashes(plain, key)
         hashes = spans.hashes(first[np.cumsum(is_first) - 1], words.ends)
@@ -333,7 +333,7 @@ class NameTable:
         }
 
 
-def _first_of_same(*columns: np.ndarray) -> np.ndarray:
+def first_of_same(*columns: np.ndarray) -> np.ndarray:
     """Return whether each row of sorted columns differs from the row before, (n,) bool."""
     first = np.ones(len(columns[0]), dtype=bool)
     first[1:] = False
