@@ -205,6 +205,14 @@ def use(folder):
             table.id_of(row)
 
 
+def says_the_same(bad, content):
+    """White space between the values of JSON may be any."""
+    try:
+        return json.loads(bad) == json.loads(content)
+    except ValueError:
+        return False
+
+
 @pytest.mark.parametrize("file", [*FILES, MANIFEST])
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -216,8 +224,7 @@ def test_damaged_file_raises(saved, tmp_path_factory, file, data):
     shutil.copytree(saved, folder)
     content = (saved / file).read_bytes()
     bad = data.draw(damaged(content))
-    # A manifest without its last line end says the same.
-    assume(bad.strip() != content.strip())
+    assume(file != MANIFEST or not says_the_same(bad, content))
     (folder / file).write_bytes(bad)
     with pytest.raises(KrisselError, match="K00[234]|K524"):
         use(folder)
