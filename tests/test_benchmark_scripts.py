@@ -148,6 +148,7 @@ def test_annotators_are_compared_on_the_same_names(
 ):
     script, peers = benchmark("finder"), benchmark("finder_peers")
     nlp = spacy.load(linking / "linker")
+    nlp.remove_pipe("krissel_finder")
     ruler = nlp.add_pipe("entity_ruler", first=True)
     ruler.add_patterns([{"label": "X", "pattern": "skin cancer"}])
     nlp.to_disk(tmp_path / "ruled")

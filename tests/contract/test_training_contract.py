@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 import spacy
-from components import LINKERS, each_pipe, with_kb
+from components import LINKERS, each_model, with_kb
 from spacy.cli.train import train
 from spacy.tokens import DocBin, Span
 from spacy.training import Example
@@ -93,7 +93,7 @@ def test_the_default_extractor_requires_an_ontology(make_text_examples, toy_stor
 # Batches ------------------------------------------------------------------------------------------
 
 
-@each_pipe
+@each_model
 def test_a_batch_with_nothing_to_learn_changes_nothing(component, nlp, pipe):
     """It adds 0 to the loss, moves no weight, and keeps the knowledge base."""
     if component.name == "krissel_reranker":
@@ -166,7 +166,7 @@ def test_joint_training_trains_ner_and_linker(annotated, tmp_path):
 # Further training ---------------------------------------------------------------------------------
 
 
-@each_pipe
+@each_model
 def test_a_loaded_pipeline_can_be_trained_further(component, nlp, pipe):
     others = [name for name in nlp.pipe_names if name != component.name]
     with nlp.select_pipes(disable=others), warnings.catch_warnings():
