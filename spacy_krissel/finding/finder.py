@@ -22,6 +22,8 @@ from .words import STRICT_CHARS, TextWords, WordReader, stem, stems_of
 Variant = Literal["name", "spelling", "form", "order", "word", "abbreviation", "coordination"]
 VARIANTS: tuple[Variant, ...] = ("name", "spelling", "form", "order", "word")
 SPELLING, FORM, ORDER, WORD = range(1, len(VARIANTS))
+# So many words at most are searched for one by one.
+FEW_WORDS = 8
 # Texts that are remembered with what they are names of.
 MAX_REMEMBERED = 1 << 19
 _LONG_WORD = re.compile(r"[^\W\d_]{3}")
@@ -288,9 +290,8 @@ def _short_forms(text: str, shorts: Collection[str]) -> Iterator[tuple[int, int]
     lengths = sorted({*map(len, shorts)}, reverse=True)
     firsts = {word[0] for short in shorts if (word := _WORD.match(short))}
     last = 0
-    for word in _WORD.finditer(text):
-        start = word.start()
-        if start < last or word[0] not in firsts:
+    for start in _starts_of_words(text, firsts):
+        if start < last:
             continue
         for short in (text[start : start + length] for length in lengths):
             last = start + len(short)
@@ -299,6 +300,23 @@ def _short_forms(text: str, shorts: Collection[str]) -> Iterator[tuple[int, int]
                 break
         else:
             last = start
+
+
+def _starts_of_words(text: str, words: Collection[str]) -> Iterator[int]:
+    """Yield the offsets of these words in a text, in order."""
+    if len(words) > FEW_WORDS:
+        yield from (word.start() for word in _WORD.finditer(text) if word[0] in words)
+        return
+    # A search for each is quicker than a look at every word.
+    starts = []
+    for word in words:
+        start = text.find(word)
+        while start >= 0:
+            end = start + len(word)
+            if not (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()):
+                starts.append(start)
+            start = text.find(word, start + 1)
+    yield from sorted(starts)
 
 
 def _supported(text: str, found: list[Match]) -> list[Match]:

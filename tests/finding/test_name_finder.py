@@ -303,8 +303,10 @@ def test_an_abbreviation_of_several_words():
     )
 
 
-def test_short_forms_are_those_of_a_regular_expression():
-    """Whatever they have in common."""
+@pytest.mark.parametrize("few", [0, 8])
+def test_short_forms_are_those_of_a_regular_expression(few, monkeypatch):
+    """Whatever they have in common, whether they are searched for one by one or at each word."""
+    monkeypatch.setattr(module, "FEW_WORDS", few)
     chance = random.Random(1)
     for _ in range(300):
         shorts = {
