@@ -92,8 +92,9 @@ TRANSFORMER: dict[str, Any] = {
 # Where this fraction of an ontology's names have a digit (genes, chemicals, cell lines), another
 # order or number of words is another name.
 MANY_DIGITS = 0.2
-# Words of the given text below which its counts say less than those that ship.
-MIN_COUNTED = 1_000_000
+# Number of words of the given text below which its counts say less than those that ship, and of
+# texts that are counted: 20 seconds of abstracts.
+MIN_COUNTED, MAX_COUNTED = 1_000_000, 50_000
 # Settings for a transformer: fewer pairs at a lower rate.
 FOR_TRANSFORMER: dict[str, Any] = {
     "training.batcher.pairs": 64,
@@ -523,7 +524,8 @@ def _add_finder(plan: BuildPlan, nlp: Language) -> None:
     finder: Any = nlp.add_pipe(FINDER, before=LINKER, config={"variants": find})
     finder.read_names(find_linker(nlp).kb)
     if plan.asked.text:
-        counts, n_words = count_words(each.text for each in _texts(plan))
+        texts = islice(_texts(plan), MAX_COUNTED)
+        counts, n_words = count_words(each.text for each in texts)
         if n_words >= MIN_COUNTED:
             finder.set_general_words(general_words(counts))
 

@@ -3,21 +3,17 @@
 Ids per document, and spans with their id, each with precision, recall and F1.
 """
 
-import platform
 import time
 import warnings
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import date
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-from ..about import __version__
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..mentions.annotations import NIL, spans_of
 from ..mentions.discontinuous import DISJOINT_KEY, holds_fragments, read_fragments
@@ -27,7 +23,6 @@ from ..mining.matcher import NameMatcher
 from ..mining.name_table import search_names
 from ..ontology.hierarchy import subtree
 from ..ontology.store import OntologyStore
-from ..pipeline.card import describe
 from ..pipeline.pipeline_io import link_writers, within_max_length
 from ..util.progress import progress_bar
 from ..views import mention_view
@@ -35,7 +30,7 @@ from .bootstrap import RESAMPLES, Bootstrap
 from .distance import Keys, cached_keys, relation
 from .end_to_end_report import DICTIONARY, KINDS, MEASURES, EndToEndReport, LinkError
 from .gold import GoldDoc, without_own_gold
-from .run import MAX_LISTED, linked_keys
+from .run import MAX_LISTED, linked_keys, report_head
 
 # Number of characters of context kept with an error.
 SHOWN_CONTEXT = 60
@@ -145,12 +140,7 @@ def evaluate_texts(
         for error in link_errors(links, predicted, positions)
     ]
     data = {
-        "name": name,
-        "version": __version__,
-        "software": {"spaCy": spacy.__version__, "Python": platform.python_version()},
-        "date": date.today().isoformat(),
-        "pipeline": describe(nlp),
-        "command": command,
+        **report_head(nlp, name, command),
         "mentions": "end to end",
         "spans_key": spans_key,
         "labels": None if labels is None else sorted(labels),

@@ -1,23 +1,19 @@
 """Evaluation of a pipeline on a gold corpus: the function behind `krissel evaluate`."""
 
 import json
-import platform
 import weakref
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-import spacy
 from spacy.language import Language
 
-from ..about import __version__
 from ..errors import Errors, KrisselError, Warnings, wrong_setting
 from ..kb.prototype_kb import PrototypeKB
 from ..ontology.build import open_ontology
 from ..ontology.store import OntologyStore, write_store
-from ..pipeline.card import add_evaluation, describe, write_licences
+from ..pipeline.card import add_evaluation, write_licences
 from ..pipeline.pipeline_io import load_pipeline
 from ..util.atomic import check_file, write_text
 from ..util.settings import Count, PositiveInt, checked
@@ -36,6 +32,7 @@ from .run import (
     TIMED_MENTIONS,
     check_counted,
     mined_entities,
+    report_head,
     run_pipeline,
     warn_of_unknown_ids,
 )
@@ -191,12 +188,7 @@ def evaluate(
         linked = {**link_by_baselines(records, store, documents, progress=progress)}
     resampled: dict[str, Any] = {"resamples": RESAMPLES, "seed": seed}
     data = {
-        "name": name,
-        "version": __version__,
-        "software": {"spaCy": spacy.__version__, "Python": platform.python_version()},
-        "date": date.today().isoformat(),
-        "pipeline": describe(nlp),
-        "command": command,
+        **report_head(nlp, name, command),
         "mentions": mentions,
         "spans_key": spans_key,
         "labels": None if labels is None else sorted(labels),

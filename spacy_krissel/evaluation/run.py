@@ -1,18 +1,22 @@
 """Runs of a pipeline over gold documents, with a record of its answer for each mention."""
 
+import platform
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Container, Iterator, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import date
 from itertools import accumulate, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
+from ..about import __version__
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.candidates import prototype_surface
 from ..kb.prototype_kb import PrototypeKB
@@ -20,6 +24,7 @@ from ..kb.prototype_table import MINED_KINDS
 from ..mentions.annotations import NIL, spans_of
 from ..mentions.gold_ids import Resolver
 from ..mentions.gold_mentions import primary_id, split_gold
+from ..pipeline.card import describe
 from ..pipeline.pipeline_io import link_writers, mention_setters, within_max_length
 from ..util.progress import progress_bar
 from ..util.settings import Count, PositiveInt, checked
@@ -40,6 +45,18 @@ class Run(NamedTuple):
     records: list[LinkRecord]
     n_left_out: int
     mentions_per_second: float
+
+
+def report_head(nlp: Language, name: str, command: str) -> dict[str, Any]:
+    """Return the first entries of each report: what was run, when, and by which versions."""
+    return {
+        "name": name,
+        "version": __version__,
+        "software": {"spaCy": spacy.__version__, "Python": platform.python_version()},
+        "date": date.today().isoformat(),
+        "pipeline": describe(nlp),
+        "command": command,
+    }
 
 
 @checked

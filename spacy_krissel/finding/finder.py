@@ -22,7 +22,7 @@ from .words import STRICT_CHARS, TextWords, WordReader, stem, stems_of
 Variant = Literal["name", "spelling", "form", "order", "word", "abbreviation", "coordination"]
 VARIANTS: tuple[Variant, ...] = ("name", "spelling", "form", "order", "word")
 SPELLING, FORM, ORDER, WORD = range(1, len(VARIANTS))
-# So many words at most are searched for one by one.
+# Maximum number of words that are searched for one by one.
 FEW_WORDS = 8
 # Texts that are remembered with what they are names of.
 MAX_REMEMBERED = 1 << 19

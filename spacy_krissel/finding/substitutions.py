@@ -9,10 +9,10 @@ from ..lexical.groups import ranges
 from ..mining.name_table import STOP_WORDS, first_of_same
 from .words import hashed, stem
 
-# A word replaces another if synonyms of so many entities show it, and if of the names that it makes
+# A word replaces another if synonyms of `MIN_ENTITIES` show it, and if of the names that it makes
 # and that exist, this fraction belong to the same entity.
 MIN_ENTITIES, MIN_PRECISION = 5, 0.95
-# Pairs of words are read from so many names, which bounds the memory.
+# Maximum number of names that pairs of words are read from, which bounds the memory.
 MAX_NAMES = 1 << 21
 # Words that carry no meaning of their own: "Lesch-Nyhan with", for "Lesch-Nyhan syndrome".
 _FUNCTION_WORDS = hashed(
@@ -94,7 +94,7 @@ def equal_words(words: NameWords) -> list[tuple[np.uint64, np.uint64]]:
 
 
 def _pairs_in_synonyms(words: NameWords) -> tuple[np.ndarray, np.ndarray]:
-    """Return the words that stand in place of each other in names of `MIN_ENTITIES` entities."""
+    """Return the words that replace each other in names of `MIN_ENTITIES` entities."""
     some = words.name < MAX_NAMES
     name, word = words.name[some], words.key[some]
     rest, entity = words.sums[name] - word, words.entities[name]

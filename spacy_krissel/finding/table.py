@@ -94,40 +94,20 @@ class NameBags:
         substitutes: add the names in which a word is replaced by one that the vocabulary's own
             synonyms show to be equal (`substituted`), and adjectives of single nouns.
         """
-        reader, stream = WordReader(), iter(names)
-        tables, sums = [NAMES_SCHEMA.empty_table()], [np.zeros(0, dtype=np.uint64)]
-        owners, keys = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
-        nouns, adjectives = [], []
-        n = 0
+        tables, stream = [NAMES_SCHEMA.empty_table()], iter(names)
         while batch := list(islice(stream, BLOCK_NAMES)):
-            texts, entities = zip(*batch, strict=True)
-            tables.append(pa.table([texts, entities], schema=NAMES_SCHEMA))
-            plain = [plain_letters(text).text for text in texts]
-            for number, text in enumerate(plain, n) if substitutes else ():
-                if adjective := adjective_of(to_american(fold_name(text))):
-                    nouns.append(number)
-                    adjectives.append(adjective)
-            read = reader.read(plain)
-            kept = ~read.skipped
-            owner, key = read.text[kept], read.key[kept]
-            sums.append(np.zeros(len(batch), dtype=np.uint64))
-            np.add.at(sums[-1], owner, key)
-            owners.append(owner + n)
-            keys.append(key)
-            n += len(batch)
-        table = pa.concat_tables(tables).combine_chunks()
-        rows = table.column("entity").to_numpy().astype(np.int64)
-        words = NameWords(np.concatenate(owners), np.concatenate(keys), np.concatenate(sums), rows)
-        lengths = np.bincount(words.name, minlength=n)
+            tables.append(pa.table([*zip(*batch, strict=True)], schema=NAMES_SCHEMA))
+        table = pa.concat_tables(tables)
+        words = _words_of(table)
+        lengths = np.bincount(words.name, minlength=len(table))
         of = np.flatnonzero((lengths > 0) & (lengths <= MAX_NAME_WORDS))
         bags, is_substituted = words.sums[of], np.zeros(len(of), dtype=bool)
         single = np.zeros(0, dtype=np.uint64)
         if substitutes and len(of):
             made, made_of = substituted(words)
-            single = hashed([*map(stem, adjectives)])
+            single, nouns = _adjectives(table)
             new = ~is_in(single, np.unique(words.sums))
-            made = np.append(made, single[new])
-            made_of = np.append(made_of, np.array(nouns, dtype=np.int64)[new])
+            made, made_of = np.append(made, single[new]), np.append(made_of, nouns[new])
             bags, of = np.append(bags, made), np.append(of, made_of)
             is_substituted = np.append(is_substituted, np.ones(len(made), dtype=bool))
         hashes = mixed(bags)
@@ -143,28 +123,15 @@ class NameBags:
             "is_substituted": is_substituted[order],
             "word_keys": np.unique(np.append(words.key, single)),
         }
-        return cls(table, pa.table([[*ids]], schema=IDS_SCHEMA), arrays)
+        return cls(table.combine_chunks(), pa.table([[*ids]], schema=IDS_SCHEMA), arrays)
 
     def words_like(self, text: str) -> dict[str, list[str]]:
         """Return the stems of the words of a text, each with those that the names show to be equal
         to it. All names are read."""
-        reader, stems = WordReader(), {*stems_of(text)}
-        owners, keys, n = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)], 0
-        for chunk in self._texts.chunks:
-            plain = [plain_letters(name).text for name in chunk.to_pylist()]
-            stems.update(word for name in plain for word in stems_of(name))
-            read = reader.read(plain)
-            kept = ~read.skipped
-            owners.append(read.text[kept] + n)
-            keys.append(read.key[kept])
-            n += len(plain)
-        name, key = np.concatenate(owners), np.concatenate(keys)
-        sums = np.zeros(n, dtype=np.uint64)
-        np.add.at(sums, name, key)
-        entities = self._entities.to_numpy().astype(np.int64)
+        stems = {word for name in _texts_of(self.names) for word in stems_of(name)}
         by_key = dict(zip(hashed([*stems]).tolist(), stems, strict=True))
         found: dict[str, list[str]] = {own: [] for own in stems_of(text)}
-        for word, by in equal_words(NameWords(name, key, sums, entities)):
+        for word, by in equal_words(_words_of(self.names)):
             own, other = by_key.get(int(word), ""), by_key.get(int(by))
             if own in found and other is not None:
                 found[own].append(other)
@@ -265,6 +232,39 @@ class NameBags:
             },
             folder,
         )
+
+
+def _texts_of(table: pa.Table) -> Iterator[str]:
+    """Yield the names of a table of `NAMES_SCHEMA` in plain letters, read in batches."""
+    for batch in table.to_batches(max_chunksize=BLOCK_NAMES):
+        yield from (plain_letters(text).text for text in batch.column("text").to_pylist())
+
+
+def _words_of(table: pa.Table) -> NameWords:
+    """Return the words of the names in a table of `NAMES_SCHEMA`, without those that no name
+    needs."""
+    reader, stream, n = WordReader(), _texts_of(table), 0
+    owners, keys = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
+    while texts := list(islice(stream, BLOCK_NAMES)):
+        read = reader.read(texts)
+        owners.append(read.text[~read.skipped] + n)
+        keys.append(read.key[~read.skipped])
+        n += len(texts)
+    name, key = np.concatenate(owners), np.concatenate(keys)
+    sums = np.zeros(n, dtype=np.uint64)
+    np.add.at(sums, name, key)
+    return NameWords(name, key, sums, table.column("entity").to_numpy().astype(np.int64))
+
+
+def _adjectives(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Return the keys of the adjectives of names that are one noun, and these names (n,)."""
+    found = [
+        (adjective, number)
+        for number, text in enumerate(_texts_of(table))
+        if (adjective := adjective_of(to_american(fold_name(text))))
+    ]
+    keys = hashed([stem(adjective) for adjective, _ in found])
+    return keys, np.array([number for _, number in found], dtype=np.int64)
 
 
 def mixed(sums: np.ndarray) -> np.ndarray:

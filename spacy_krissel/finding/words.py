@@ -17,7 +17,7 @@ SKIPPED = frozenset(["of", "the"])
 CONJUNCTIONS = frozenset(["and", "or"])
 # Shorter words have no plural.
 MIN_PLURAL = 4
-# When so many words are known, all are forgotten.
+# Number of known words at which all are forgotten.
 MAX_WORDS = 1 << 20
 # What stands between two words: white space or hyphens; a character that a name crosses only as
 # written; one that no name crosses.

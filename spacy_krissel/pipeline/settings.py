@@ -31,7 +31,8 @@ class FinderSettings(Settings):
         their entity.
     general_names: find names that are one general word, such as "disease".
     stop_names: texts that are no mention, in any spelling; singular and plural are two texts.
-    added_names: names to find beside those of the knowledge base, each with the id of its entity.
+    added_names: names to find in addition to those of the knowledge base, each with the id of its
+        entity.
     label: label of the spans.
     """
 

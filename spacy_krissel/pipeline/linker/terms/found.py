@@ -80,8 +80,8 @@ class FoundTerm(Term):
 
 
 def _known_name(kb: KBSnapshot, name: str, entities: Sequence[int]) -> str:
-    """Return a name as it is, or the preferred name of an entity that has no such name: a user
-    added it, and no similarity shows the entity."""
+    """Return the name, or the preferred name of an entity that lacks it: a user added the name, and
+    no similarity shows the entity."""
     if len(entities) > 1 or kb.prototypes.has_name(entities[0], name):
         return name
     return kb.entities.display_fields(np.array(entities))[1][0]
