@@ -98,13 +98,13 @@ class _Rows:
 
 
 def _link(linker: CorrectedLinker, candidate: dict[str, Any], mention: str) -> dict[str, Any]:
-    definition = linker.kb[candidate["id"]].definition
+    definition, confidence = linker.kb[candidate["id"]].definition, candidate.get("confidence")
     if len(definition) > MAX_DEFINITION:
         definition = f"{definition[:MAX_DEFINITION].rsplit(' ', 1)[0]} …"
     return {
         "id": candidate["id"],
         "name": candidate["name"],
-        "confidence": candidate.get("confidence"),
+        "confidence": None if confidence is None else round(confidence, 3),
         "found_by": candidate.get("match", ""),
         "matched_name": matched_name(candidate, mention),
         "definition": definition,

@@ -85,6 +85,8 @@ def log_to_stderr() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines())
     log.addHandler(handler)
+    # Another library may have added a handler to the root.
+    log.propagate = False
     log.setLevel(logging.INFO)
 
 
