@@ -61,9 +61,10 @@ def ground(
     linker: Name of the linker in the pipeline
     batch_size: Number of names that are linked together
 
-    A name of one entity only is looked up, which takes a thirtieth of the time; its link does not
-    depend on the context, unless it may be an abbreviation that the context defines. All others are
-    linked. Equal pairs of a name and a context are linked once.
+    If the knowledge base has names only, and the encoder is a small one, a name of one entity is
+    looked up, which takes a tenth of the time; its link does not depend on the context, unless it
+    may be an abbreviation that the context defines. All others are linked. Equal pairs of a name
+    and a context are linked once.
 
     Raises KrisselError K006 (another number of contexts), K610 (no linker), K520 (no knowledge
     base). Warns KW620 of texts that are too long for the pipeline, whose names get no entity.
@@ -152,6 +153,7 @@ class _UniqueNames:
             and LABEL not in cfg.nil_share_by_label
             and self._confidence >= cfg.min_confidence
             and not pipe.terms
+            and pipe.searches_names(self._kb)
             and not self._kb.has_gold
             and taxon_numbers(self._kb.species) is None
             and link_writers(nlp)[-1:] == [pipe.name]
