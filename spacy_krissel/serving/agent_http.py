@@ -26,7 +26,7 @@ def make_http_app(
     key: str = "",
     hosts: tuple[str, ...] = (),
 ) -> Any:
-    """Return the ASGI app of a server.
+    """Return the ASGI app of a server; shutting it down closes the services.
 
     Requests are answered one by one, without sessions or streams. key, hosts: as in
     `app.make_app`.
@@ -52,8 +52,25 @@ def make_http_app(
         # The guard checks the host.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    whole = WholeBodies(app, limits, bodies)
+    whole = Closing(WholeBodies(app, limits, bodies), services)
     return Guard(whole, metrics, bodies, key, "", hosts, ("/health",))
+
+
+class Closing:
+    """Middleware that closes services when the app is shut down. Uvicorn may end the process right
+    after that."""
+
+    def __init__(self, app: Any, services: Mapping[str, LinkService]) -> None:
+        self.app, self.services = app, services
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def sent(message: Any) -> None:
+            if message["type"] == "lifespan.shutdown.complete":
+                for service in self.services.values():
+                    await asyncio.to_thread(service.close)
+            await send(message)
+
+        await self.app(scope, receive, sent if scope["type"] == "lifespan" else send)
 
 
 class WholeBodies:

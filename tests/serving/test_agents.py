@@ -278,6 +278,12 @@ def test_texts_are_not_logged(make_app, caplog):
     assert "secret" not in caplog.text
 
 
+def test_shutdown_closes_the_services(make_app, services):
+    with TestClient(make_app()) as client:
+        assert client.get("/health").status_code == 200
+    assert not services["small"].is_alive()
+
+
 @pytest.mark.slow
 def test_hostile_requests_get_no_500_and_no_text_of_others(make_app):
     """1,000 requests of pieces of messages, and as many good ones next to them, by eight threads:
