@@ -371,7 +371,8 @@ def test_client_calls_every_tool_over_http(saved, tmp_path):
         process.terminate()
         said = process.communicate(timeout=60)[1]
     assert process.returncode in (0, -15) and "Traceback" not in said
-    assert {json.loads(line)["route"] for line in said.splitlines()} == {"/mcp"}
+    # A line of JSON for each request; the one without the key went to no route.
+    assert {json.loads(line)["route"] for line in said.splitlines()} == {"/mcp", "other"}
 
 
 @pytest.mark.slow
