@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from .ontology.entity import Entity
     from .ontology.store import OntologyStore
     from .pipeline.card import update_card
+    from .pipeline.ground import Grounding, ground
     from .pipeline.linker.terms.term import Term
     from .views import View
 
 __all__ = [
     "Entity",
+    "Grounding",
     "KrisselError",
     "KrisselWarning",
     "OntologyStore",
@@ -50,6 +52,7 @@ __all__ = [
     "convert",
     "evaluate",
     "fit_confidence",
+    "ground",
     "link",
     "mine",
     "update",
@@ -57,6 +60,7 @@ __all__ = [
 ]
 _MODULES = {
     "Entity": "ontology.entity",
+    "Grounding": "pipeline.ground",
     "KrisselError": "errors",
     "KrisselWarning": "errors",
     "OntologyStore": "ontology.store",
@@ -74,6 +78,7 @@ _MODULES = {
     "convert": "corpora.convert",
     "evaluate": "evaluation.evaluate",
     "fit_confidence": "evaluation.confidence",
+    "ground": "pipeline.ground",
     "link": "commands.link_texts",
     "mine": "mining.mine",
     "update": "commands.update_linker",

@@ -759,7 +759,7 @@ class Errors:
     )
     K684 = (
         "[K684] {what} is not installed. Expected the extra of the service: pip install "
-        "spacy-krissel[serve]"
+        "spacy-krissel[{extra}]"
     )
     K685 = (
         "[K685] A linking process ended, most often because memory ran out, and could not be "

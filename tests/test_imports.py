@@ -76,6 +76,8 @@ LIBRARIES = {
         "starlette",
         "uvicorn",
         "prometheus_client",
+        "mcp",
+        "mcp_types",
     ),
 }
 # Below what its rank allows: what a package must not know, libraries and packages.

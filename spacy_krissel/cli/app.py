@@ -175,6 +175,13 @@ _BUILT_IN = {
         names=LINKER,
         alone=True,
     ),
+    "mcp": Command(
+        "commands.serve_agents:mcp",
+        "Use",
+        "linker other-linker --http 127.0.0.1:8000",
+        names=LINKER,
+        alone=True,
+    ),
     "show": Command("commands.show_entity:show", "Use", "linker HP:0001677"),
     "extract": Command(
         "commands.extract_entities:extract",

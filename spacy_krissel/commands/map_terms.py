@@ -13,7 +13,6 @@ from ..corpora.report import CorpusReport
 from ..corpora.term_lists import Term, read_terms
 from ..errors import wrong_setting
 from ..kb.prototype_kb import PrototypeKB
-from ..kb.prototype_table import NAME_KINDS
 from ..mentions.annotations import NIL, set_spans, spans_of
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, within_max_length
 from ..pipeline.settings import LINKER
@@ -148,7 +147,7 @@ def _mappings(term: Term, span: Span, kb: PrototypeKB, curies: Curies) -> Iterat
 
     def mapping(predicate: str, found: dict[str, Any]) -> Mapping:
         form = canonical_name(term.label)
-        names = [*map(canonical_name, _names(kb, found["id"]))] if found else []
+        names = [*map(canonical_name, kb.names_of(found["id"]))] if found else []
         is_name, is_similar = form in names, found.get("match", "context") != "context"
         confidence, score = found.get("confidence"), found.get("score", -1)
         return Mapping(
@@ -172,12 +171,3 @@ def _mappings(term: Term, span: Span, kb: PrototypeKB, curies: Curies) -> Iterat
         yield mapping(EXACT, {})
     for index, each in enumerate(candidates):
         yield mapping("skos:relatedMatch" if index or linked == NIL else "", each)
-
-
-def _names(kb: PrototypeKB, id: str) -> list[str]:
-    names = [*kb[id].names]
-    if kb.entities.details is None:
-        # The entity has only its first name. Mined mentions are names too.
-        prototypes = kb.prototypes_at(kb.prototype_rows(id))
-        names += [each.view.mention for each in prototypes if each.kind in NAME_KINDS]
-    return names

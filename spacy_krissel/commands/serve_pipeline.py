@@ -1,13 +1,7 @@
 """HTTP service of a pipeline."""
 
-import errno
 import gc
-import ipaddress
-import json
-import logging
 import os
-import socket
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,15 +12,17 @@ from ..errors import Errors, KrisselError
 from ..pipeline.settings import LINKER
 from ..serving.bounds import MAX_ANSWER, MAX_CHARS, MAX_DOCUMENTS, MAX_MENTIONS, Bounds
 from ..serving.corrections import CorrectionLog
+from ..serving.listening import (
+    MAX_CONNECTIONS,
+    bound_sockets,
+    bracketed,
+    log_to_stderr,
+    own_hosts,
+    read_key,
+)
 from ..serving.processes import LinkProcess
 from ..serving.service import GRACE_SECONDS, MAX_WAITING, TIMEOUT_SECONDS, LinkService, WorkerLost
 from ..util.settings import PositiveInt, checked
-
-KEY = "KRISSEL_API_KEY"
-# Default number of connections at a time.
-MAX_CONNECTIONS = 512
-# Host names that a browser on this machine uses.
-LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 @checked
@@ -82,17 +78,14 @@ def serve(
     (address or port), K026, K681 (corrections), K610, K611 (pipeline), K520 (no knowledge base),
     K675 (no such GPU), K685 (a worker ended and could not be replaced).
     """
-    key = os.environ.get(KEY, "")
-    is_local = host == "localhost" or _is_loopback(host)
-    if not (is_local or key):
-        raise KrisselError(Errors.K683.format(host=host, variable=KEY))
+    key = read_key(host)
     try:
         import uvicorn
 
         from ..serving.app import Limits, make_app
         from ..serving.protocol import bounded_protocol
     except ImportError as error:
-        raise KrisselError(Errors.K684.format(what=f"'{error.name}'")) from error
+        raise KrisselError(Errors.K684.format(what=f"'{error.name}'", extra="serve")) from error
     # Libraries read this when they are loaded. The default is a thread per processor, and two
     # processes on two processors would then answer less than one.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
@@ -103,7 +96,7 @@ def serve(
         gc.freeze()
     finally:
         gc.enable()
-    sockets = _bound(host, port)
+    sockets = bound_sockets(host, port)
     bounds = Bounds(max_documents, max_chars, max_mentions, max_answer)
     # Otherwise each start encodes the mentions of all corrections.
     vectors = corrections and corrections.with_name(f"{corrections.name}.vectors.npz")
@@ -125,13 +118,10 @@ def serve(
         service = LinkService(
             starts, log, waiting=max_waiting, seconds=timeout, grace=1, ended=ended
         )
-        # A page of another site has no key.
-        own_names = (*LOCAL_NAMES, f"[{host}]" if ":" in host else host, *(server_names or ()))
         limits = Limits(max_documents, max_chars, timeout)
-        app = make_app(
-            service, limits=limits, key=key, user_header=user_header, hosts=() if key else own_names
-        )
-        _log_to_stderr()
+        hosts = own_hosts(key, host, server_names or ())
+        app = make_app(service, limits=limits, key=key, user_header=user_header, hosts=hosts)
+        log_to_stderr()
         settings: dict[str, Any] = {
             "log_level": "warning",
             "access_log": False,
@@ -140,10 +130,7 @@ def serve(
         server = uvicorn.Server(
             uvicorn.Config(app, http=bounded_protocol(max_connections), **settings)
         )
-        print(
-            f"Serving {pipeline} at http://{f'[{host}]' if ':' in host else host}:{port}",
-            flush=True,
-        )
+        print(f"Serving {pipeline} at http://{bracketed(host)}:{port}", flush=True)
         try:
             if not problem:
                 server.run(sockets)
@@ -159,47 +146,6 @@ def serve(
         raise KrisselError(Errors.K685.format(problem=problem))
 
 
-def _bound(host: str, port: int) -> list[socket.socket]:
-    """Return sockets bound to the addresses of `host`. Raises KrisselError K693."""
-    sockets: list[socket.socket] = []
-    missing: OSError | None = None
-    try:
-        for family, kind, protocol, _, address in socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM
-        ):
-            try:
-                sockets.append(_bound_socket(family, kind, protocol, address))
-            except OSError as error:
-                # A machine may resolve its name to an IPv6 address without supporting it.
-                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-                    raise
-                missing = error
-        if not sockets and missing is not None:
-            raise missing
-    except OSError as error:
-        for each in sockets:
-            each.close()
-        raise KrisselError(
-            Errors.K693.format(host=host, port=port, problem=error.strerror or str(error))
-        ) from error
-    return sockets
-
-
-def _bound_socket(family: int, kind: int, protocol: int, address: Any) -> socket.socket:
-    bound = socket.socket(family, kind, protocol)
-    try:
-        if os.name == "posix":
-            # Otherwise connections of an earlier service block the port for a minute.
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        bound.bind(address)
-    except OSError:
-        bound.close()
-        raise
-    return bound
-
-
 def worker_gpus(gpu_id: int, workers: int) -> list[int]:
     """Return the GPU of each worker: one each from `gpu_id` on if there are enough, else `gpu_id`
     for all."""
@@ -210,28 +156,3 @@ def worker_gpus(gpu_id: int, workers: int) -> list[int]:
 
     one_each = gpu_id + workers <= n_gpus()
     return [gpu_id + i if one_each else gpu_id for i in range(workers)]
-
-
-def _log_to_stderr() -> None:
-    log = logging.getLogger("spacy_krissel.serving")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines())
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-class _Lines(logging.Formatter):
-    """Formatter of one JSON object per line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        data: dict[str, Any] = {"time": self.formatTime(record), "level": record.levelname}
-        if record.exc_info:
-            data["traceback"] = self.formatException(record.exc_info)
-        return json.dumps({**data, **json.loads(record.getMessage())})

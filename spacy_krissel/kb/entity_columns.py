@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows
 from ..lexical.ngrams import canonical_form, hashed
-from ..ontology.entity import Entity, spellings
+from ..ontology.entity import Entity, prefixes_of, spellings
 from ..ontology.table import LISTS
 from ..ontology.table import SCHEMA as WHOLE
 from ..util.lock import Lock, once
@@ -217,6 +217,20 @@ class EntityTable:
         if found is None or self.ids[found] in spelt or self._shared_alternatives.isdisjoint(spelt):
             return found
         return None
+
+    def owners(self, entity: str) -> list[str]:
+        """Return the ids of the entities that an id leads to, as `OntologyStore.owners`."""
+        row = self.resolve_replaced(entity)
+        if row is not None:
+            return [self.ids[row]]
+        column = self.table.column("alt_ids").combine_chunks()
+        is_it = pc.is_in(pc.list_flatten(column), value_set=pa.array(spellings(entity)))
+        return self.ids.take(pc.unique(pc.list_parent_indices(column).filter(is_it)))
+
+    @once
+    def id_prefixes(self) -> frozenset[str]:
+        """Prefixes of the ids (`id_prefix`)."""
+        return prefixes_of(self.ids)
 
     @once
     def species(self) -> tuple[Rows, list[str]]:

@@ -13,14 +13,17 @@ from ..index.exact import ExactIndex
 from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, Mask, Rows, VectorIndex, Vectors, check_mask, check_queries
 from ..ontology.entity import Entity
+from ..util.folding import canonical_name
 from .directory import Source
 from .entity_columns import EntityTable, StringColumn
-from .prototype_table import Prototype, PrototypeTable
+from .prototype_table import NAME_KINDS, Prototype, PrototypeTable
 from .ranking import search_entities
 from .search_result import SearchResult
 from .verdicts import Verdict, VerdictTable
 
 METRIC = "inner product"
+# Maximum entities that are considered to have one name.
+MAX_WITH_NAME = 64
 
 
 class Lookups:
@@ -78,6 +81,41 @@ class Lookups:
         entities = self.current.entities
         row = entities.resolve(id)
         return None if row is None else entities.ids[row]
+
+    def owners(self, id: str) -> list[str]:
+        """Return the ids of the entities that an id leads to, as `OntologyStore.owners`."""
+        return self.current.entities.owners(id)
+
+    def with_name(self, name: str) -> list[str]:
+        """Return the ids of the entities with this name, in canonical form."""
+        now = self.current
+        index, form = now.prototypes.lexical_index, canonical_name(name)
+        rows = index.entities_with_forms(index.read([name]).forms, MAX_WITH_NAME).ravel()
+        ids = [self.entity_ids[int(row)] for row in np.unique(rows[rows >= 0])]
+        # The text of a gold mention is a form, too.
+        return [each for each in ids if form in map(canonical_name, self.names_of(each))]
+
+    def names_of(self, id: str) -> list[str]:
+        """Return the names of an entity, the preferred one first. Raises KrisselError K525 for an
+        unknown id."""
+        names = [*self[id].names]
+        if self.current.entities.details is None:
+            # The entity has only its first name. Mined mentions are names too.
+            prototypes = self.prototypes_at(self.prototype_rows(id))
+            names += [each.view.mention for each in prototypes if each.kind in NAME_KINDS]
+        return names
+
+    @property
+    def id_prefixes(self) -> frozenset[str]:
+        """Prefixes of the ids (`id_prefix`)."""
+        return self.current.entities.id_prefixes
+
+    def inactive_name(self, id: str) -> str | None:
+        """Return the name of an entity of an earlier release that nothing replaces; None if there
+        is none."""
+        inactive = self.current.inactive
+        row = None if inactive is None else inactive.entities.resolve(id)
+        return None if inactive is None or row is None else inactive.entities.names[row]
 
     def find(self, text: str, k: int) -> list[Entity]:
         """Return at most k entities with a lexically similar name, best first.

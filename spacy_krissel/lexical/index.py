@@ -217,7 +217,12 @@ class LexicalIndex:
         """Return the entities that have each text as a name, in canonical form. For each entity,
         also return the index of that text in `texts`, ascending.
         """
-        return self._of_name.take(self.forms(texts))
+        return self.named(self.forms(texts))
+
+    def named(self, forms: Rows) -> tuple[Rows, Rows]:
+        """Return the entities that have each of the `forms` as a name. For each entity, also return
+        the index of that form in `forms`, ascending."""
+        return self._of_name.take(forms)
 
     def entities_with_spellings(self, spellings: Spellings) -> Groups:
         """Return the entities with a name of each spelling, grouped by the index of the spelling.

@@ -1,6 +1,7 @@
 """Concepts of an ontology, and spellings of their ids, whose prefixes differ by publisher."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ _BARE_MESH = re.compile(r"[CD](?:\d{6}|\d{9})")
 _BARE_UMLS = re.compile(r"C\d{7}")
 _PREFIX = re.compile(r"\w[\w.-]*:?")
 _URL_END = re.compile("[/#=]")
+_LETTERS, _DIGIT = re.compile(r"[^\W\d_]+"), re.compile(r"\d")
 # Cellosaurus's own prefix is part of its ids.
 _CELLOSAURUS = re.compile(r"(?:cellosaurus:)?cvcl[_:]([a-z0-9]{4})", re.IGNORECASE | re.ASCII)
 
@@ -67,6 +69,22 @@ def spellings(text: str) -> list[str]:
     prefix, colon, number = curie.partition(":")
     others = [canonical_id(curie), f"{prefix.upper()}:{number}"] if colon and number else []
     return list(dict.fromkeys([text, canonical, *bare, *others]))
+
+
+def id_prefix(id: str) -> str:
+    """Return the prefix of an id in lower case: `hp` for `HP:0001677`, `mesh` for `D009103`, and ""
+    for a bare number."""
+    prefix, colon, _ = canonical_id(id).partition(":")
+    if not colon:
+        found = _LETTERS.match(prefix)
+        prefix = found[0] if found else ""
+    return prefix.lower()
+
+
+def prefixes_of(ids: Iterable[str]) -> frozenset[str]:
+    """Return the prefixes of many ids."""
+    # Ids that differ in their digits only have the same prefix, and most ids do.
+    return frozenset(map(id_prefix, {_DIGIT.sub("0", each) for each in ids}))
 
 
 def entity_url(id: str) -> str:

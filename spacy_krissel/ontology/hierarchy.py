@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import compress
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,6 +16,16 @@ from .store import OntologyStore
 NUMBERED_BY_TYPE = frozenset({"UMLS", "RxNorm"})
 
 
+class Table(Protocol):
+    """A store, or anything else that has its entities by row."""
+
+    def __len__(self) -> int: ...
+
+    def row(self, id: str) -> int | None: ...
+
+    def each(self, field: str) -> Iterator[Any]: ...
+
+
 class Hierarchy:
     """The parent relation of a store, by parents, or by tree numbers if an entity has no parents.
 
@@ -24,7 +35,7 @@ class Hierarchy:
     by_numbers: False uses parents only.
     """
 
-    def __init__(self, store: OntologyStore, *, by_numbers: bool = True) -> None:
+    def __init__(self, store: Table, *, by_numbers: bool = True) -> None:
         find = cache(store.row)
         row_by_number: dict[str, int] = {}
         if by_numbers:
@@ -50,6 +61,9 @@ class Hierarchy:
 
     def parents(self, row: int) -> list[int]:
         return self._above[self._starts[row] : self._starts[row + 1]].tolist()
+
+    def children(self, row: int) -> list[int]:
+        return self._below[self._above == row].tolist()
 
     def ancestors(self, row: int) -> list[int]:
         """Return the row and all its ancestors, nearest first; none if it has neither parents nor

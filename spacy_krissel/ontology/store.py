@@ -1,7 +1,7 @@
 """The ontology store: entities on disk, found by row, id or name without loading them."""
 
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..util.disk import coded_damage
 from ..util.folding import canonical_name, fold_name
 from ..util.manifest import Count, ManifestSchema, new_directory, read_manifest
 from ..util.progress import progress_bar
-from .entity import Entity, spellings
+from .entity import Entity, prefixes_of, spellings
 from .hash_index import (
     INDEX_COLUMNS,
     Columns,
@@ -181,6 +181,23 @@ class OntologyStore:
         there is none, in canonical form (`canonical_name`).
         """
         return self._primary_ids(self._entries(name))
+
+    # As `ontology.verify` asks, also of a knowledge base.
+    with_name = find
+
+    def names_of(self, id: str) -> tuple[str, ...]:
+        """Return the names of an entity, the preferred one first. Raises KrisselError K106 for an
+        unknown id.
+        """
+        return self.get(id).names
+
+    @cached_property
+    def id_prefixes(self) -> frozenset[str]:
+        """Prefixes of the primary ids (`id_prefix`)."""
+        return prefixes_of(self.ids)
+
+    def inactive_name(self, id: str) -> None:
+        """Return None: a store keeps no former entities."""
 
     def names(self, *, shared: bool | None = None) -> Iterator[tuple[int, str, bool]]:
         """Yield the distinct names of each entity: row, name in the spelling of the source, and

@@ -2,28 +2,15 @@
 `spacy-krissel[serve]`."""
 
 import asyncio
-import base64
-import hmac
 import json
-import logging
-import re
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from prometheus_client import (
-    CONTENT_TYPE_LATEST,
-    CollectorRegistry,
-    Counter,
-    Histogram,
-    generate_latest,
-)
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
@@ -31,11 +18,20 @@ from starlette.responses import FileResponse
 from ..about import __version__
 from ..errors import KrisselError
 from ..util.disk import is_full
-from .bounds import DEFAULT_FOUND, MAX_CHARS, MAX_DOCUMENTS, Bounds
-from .messages import encoded
+from .bounds import DEFAULT_FOUND
+from .guard import (
+    LOG,
+    Bodies,
+    Guard,
+    Limits,
+    Metrics,
+    json_response,
+    read_body,
+    refusal,
+    response,
+)
 from .service import (
     MAX_LISTED,
-    TIMEOUT_SECONDS,
     Answer,
     LinkService,
     RequestTimeout,
@@ -44,9 +40,7 @@ from .service import (
 )
 from .tool_requests import InvalidRequest, PredictionIn, TasksIn
 
-LOG = logging.getLogger("spacy_krissel.serving")
 Model = TypeVar("Model", bound=BaseModel)
-Send = Callable[[Any], Awaitable[None]]
 PAGE = Path(__file__).parent / "page"
 # Media types are fixed: a system may configure others.
 FILES = {
@@ -63,31 +57,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-# Maximum total bytes of bodies being read or answered, and the size up to which bodies are not
-# counted. Short bodies are limited by the number of connections.
-MAX_BODIES, SHORT_BODY = 50_000_000, 100_000
 Id = Annotated[str, Field(max_length=200)]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits of a request.
-
-    documents: of a request. chars: of all its texts. seconds: until it times out.
-    """
-
-    documents: int = MAX_DOCUMENTS
-    chars: int = MAX_CHARS
-    seconds: float = TIMEOUT_SECONDS
-
-    @property
-    def body(self) -> int:
-        """Maximum bytes of a request: JSON takes up to twelve per character."""
-        return 12 * self.chars + 100_000
-
-    def check(self, **found: int) -> None:
-        """Raise KrisselError K692 for too many `documents` or `chars`."""
-        Bounds(self.documents, self.chars).check(**found)
 
 
 class Strict(BaseModel):
@@ -188,14 +158,20 @@ def make_app(  # noqa: C901
     )
     metrics, bodies = Metrics(), Bodies()
     app.add_middleware(
-        Guard, metrics=metrics, bodies=bodies, key=key, user_header=user_header, hosts=hosts
+        Guard,
+        metrics=metrics,
+        bodies=bodies,
+        key=key,
+        user_header=user_header,
+        hosts=hosts,
+        public=PUBLIC_PATHS,
     )
 
     def body_of(model: type[Model]) -> Any:
         async def read(request: Request) -> Model:
             try:
                 content = await asyncio.wait_for(
-                    _body(request, limits.body, bodies), limits.seconds
+                    read_body(request, limits.body, bodies), limits.seconds
                 )
             except asyncio.TimeoutError:
                 raise HTTPException(408, "The request body is incomplete") from None
@@ -226,7 +202,7 @@ def make_app(  # noqa: C901
         check(documents)
         answered = await answer("link", DOCUMENTS.dump_json(documents), len(documents))
         note(request, answered)
-        return _response(answered.content)
+        return response(answered.content)
 
     formats = service.about["formats"]
 
@@ -249,7 +225,7 @@ def make_app(  # noqa: C901
     @app.get("/entities/{id:path}", summary="An entity: names, definition, parents")
     async def entity(id: Id) -> Response:
         try:
-            return _response((await answer("entity", {"id_": id})).content)
+            return response((await answer("entity", {"id_": id})).content)
         except KrisselError as error:
             raise HTTPException(404, str(error)) from None
 
@@ -257,7 +233,7 @@ def make_app(  # noqa: C901
     async def search(
         q: Annotated[str, Field(min_length=1, max_length=200)], k: int = DEFAULT_FOUND
     ) -> Response:
-        return _response((await answer("search", {"text": _text(q), "k": k})).content)
+        return response((await answer("search", {"text": _text(q), "k": k})).content)
 
     @app.post(
         "/corrections",
@@ -270,19 +246,19 @@ def make_app(  # noqa: C901
     ) -> Response:
         limits.check(chars=len(given.text))
         values = {**given.model_dump(), "author": request.state.user or given.author}
-        return _response((await answer("correct", values)).content, 201)
+        return response((await answer("correct", values)).content, 201)
 
     @app.get("/corrections", summary="The last `k` active corrections before the last `skip`")
     async def corrections(
         k: Annotated[int, Field(ge=1, le=MAX_LISTED)] = MAX_LISTED,
         skip: Annotated[int, Field(ge=0)] = 0,
     ) -> Response:
-        return _json(service.corrections(k, skip), 200)
+        return json_response(service.corrections(k, skip), 200)
 
     @app.delete("/corrections/{id}", summary="Undo a correction")
     async def undo(request: Request, id: Id, author: Id = "") -> Response:
         try:
-            return _response(
+            return response(
                 (await answer("undo", {"id_": id, "author": request.state.user or author})).content
             )
         except KeyError:
@@ -306,7 +282,7 @@ def make_app(  # noqa: C901
             "suggest", {"asked": given.model_dump(by_alias=True), "as_addresses": as_addresses}
         )
         metrics.linked(answered)
-        return _response(answered.content)
+        return response(answered.content)
 
     @app.post(
         "/inception/train",
@@ -320,14 +296,14 @@ def make_app(  # noqa: C901
     @app.get("/labelstudio/health", summary="Label Studio: health")
     async def label_studio_health() -> Response:
         is_alive = service.is_alive()
-        return _json(
+        return json_response(
             {"status": "UP" if is_alive else "DOWN", "model_class": "spacy-krissel"},
             200 if is_alive else 503,
         )
 
     @app.post("/labelstudio/setup", summary="Label Studio: the version of the model")
     async def label_studio_setup() -> Response:
-        return _json({"model_version": MODEL}, 200)
+        return json_response({"model_version": MODEL}, 200)
 
     @app.post(
         "/labelstudio/predict",
@@ -337,7 +313,7 @@ def make_app(  # noqa: C901
     async def label_studio(given: Annotated[TasksIn, body_of(TasksIn)]) -> Response:
         answered = await answer("predict", {"asked": given.model_dump()}, len(given.tasks))
         metrics.linked(answered)
-        return _response(answered.content)
+        return response(answered.content)
 
     @app.get("/", include_in_schema=False)
     @app.get("/page.js", include_in_schema=False)
@@ -354,33 +330,33 @@ def make_app(  # noqa: C901
     @app.get("/health", summary="Health")
     async def health() -> Response:
         n = service.answering()
-        return _json(
+        return json_response(
             {"status": "ok" if n else "no answer", "answering": n, **service.about},
             200 if n else 503,
         )
 
     @app.get("/metrics", summary="Counts and times, for Prometheus")
     async def show_metrics() -> Response:
-        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+        return metrics.shown()
 
     @app.exception_handler(ServiceBusy)
     async def busy(_: Request, error: ServiceBusy) -> Response:
-        return _refusal(429, "Too many requests are waiting. Try again soon", {"Retry-After": "1"})
+        return refusal(429, "Too many requests are waiting. Try again soon", {"Retry-After": "1"})
 
     @app.exception_handler(RequestTimeout)
     async def late(_: Request, error: RequestTimeout) -> Response:
         message = "The request timed out. Send less at a time; the change may still be applied"
-        return _refusal(503, message, {"Retry-After": "1"})
+        return refusal(503, message, {"Retry-After": "1"})
 
     @app.exception_handler(WorkerLost)
     async def lost(_: Request, error: WorkerLost) -> Response:
-        return _refusal(
+        return refusal(
             503, "The worker process ended. The change may have been applied", {"Retry-After": "1"}
         )
 
     @app.exception_handler(InvalidRequest)
     async def wrong(_: Request, error: InvalidRequest) -> Response:
-        return _refusal(422, f"The request {error}")
+        return refusal(422, f"The request {error}")
 
     @app.exception_handler(KrisselError)
     async def coded(request: Request, error: KrisselError) -> Response:
@@ -389,162 +365,22 @@ def make_app(  # noqa: C901
         if is_full(error):
             LOG.error(json.dumps({"error": str(error)}))
             status = 507
-        return _refusal(status, str(error)) if status else await failed(request, error)
+        return refusal(status, str(error)) if status else await failed(request, error)
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> Response:
         LOG.error(json.dumps({"error": type(error).__name__}), exc_info=error)
-        return _refusal(500, "Internal error; see the log of the service")
+        return refusal(500, "Internal error; see the log of the service")
 
     @app.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> Response:
-        return _refusal(error.status_code, str(error.detail), error.headers)
+        return refusal(error.status_code, str(error.detail), error.headers)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
-        return _refusal(422, _problems(error.errors()))
+        return refusal(422, _problems(error.errors()))
 
     return app
-
-
-class Bodies:
-    """Counter of the bytes of all request bodies, updated before they are read."""
-
-    def __init__(self) -> None:
-        self._taken = 0
-
-    def take(self, state: Any, n: int) -> None:
-        """Count a body of `n` bytes for the request with that state. Raises HTTPException 429."""
-        n = n if n > SHORT_BODY else 0
-        more = n - getattr(state, "taken", 0)
-        if self._taken + more > MAX_BODIES:
-            raise HTTPException(
-                429, "Too many large requests at once. Try again soon", {"Retry-After": "1"}
-            )
-        self._taken, state.taken = self._taken + more, n
-
-    def release(self, n: int) -> None:
-        self._taken -= n
-
-
-class Metrics:
-    """Metrics of a service, in a registry of its own: there may be several in a process."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "krissel_requests", "Requests", ["route", "status"], registry=self.registry
-        )
-        self.seconds = Histogram(
-            "krissel_request_seconds", "Time of requests", ["route"], registry=self.registry
-        )
-        self.documents = Counter("krissel_documents", "Documents linked", registry=self.registry)
-        self.mentions = Counter("krissel_mentions", "Mentions linked", registry=self.registry)
-        self.cut = Counter(
-            "krissel_cut_words", "Long words cut before tokenization", registry=self.registry
-        )
-
-    def linked(self, answer: Answer) -> None:
-        self.documents.inc(answer.documents)
-        self.mentions.inc(answer.mentions)
-        self.cut.inc(answer.cut)
-
-
-class Guard:
-    """Middleware that authenticates, counts and logs each request, without its text."""
-
-    def __init__(
-        self,
-        app: Any,
-        metrics: Metrics,
-        bodies: Bodies,
-        key: str,
-        user_header: str,
-        hosts: tuple[str, ...],
-    ) -> None:
-        self.app, self.metrics, self.bodies, self.hosts = app, metrics, bodies, hosts
-        self.key, self.user_header = key.encode(), user_header.lower().encode("latin-1")
-
-    async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        start, status = time.perf_counter(), 500
-
-        async def sent(message: Any) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-content-type-options", b"nosniff")]
-            await send(message)
-
-        headers = dict(scope["headers"])
-        user = headers.get(self.user_header, b"").decode("latin-1") if self.user_header else ""
-        state = scope.setdefault("state", {})
-        state["user"] = user
-        try:
-            if self.hosts and _host(headers) not in self.hosts:
-                await _refusal(400, "Host name not allowed")(scope, receive, sent)
-            elif scope["path"] not in PUBLIC_PATHS and self.user_header and not user:
-                await _refusal(401, "Expected the user's name from the proxy")(scope, receive, sent)
-            elif scope["path"] not in PUBLIC_PATHS and not self._may(headers):
-                await _refusal(401, "Expected the key", {"WWW-Authenticate": "Bearer"})(
-                    scope, receive, sent
-                )
-            else:
-                await self.app(scope, receive, sent)
-        finally:
-            self.bodies.release(state.get("taken", 0))
-            seconds = time.perf_counter() - start
-            route = getattr(scope.get("route"), "path", "other")
-            self.metrics.requests.labels(route, status).inc()
-            self.metrics.seconds.labels(route).observe(seconds)
-            record = {
-                "method": scope["method"],
-                "route": route,
-                "status": status,
-                "ms": round(1000 * seconds, 1),
-            }
-            LOG.info(json.dumps({**record, **state.get("counts", {})}))
-
-    def _may(self, headers: dict[bytes, bytes]) -> bool:
-        given = headers.get(b"authorization", b"")
-        if given.startswith(b"Basic "):
-            # For tools that support nothing else, with any user name: Label Studio.
-            with suppress(ValueError):
-                given = (
-                    b"Bearer " + base64.b64decode(given.removeprefix(b"Basic ")).partition(b":")[2]
-                )
-        return not self.key or hmac.compare_digest(given, b"Bearer " + self.key)
-
-
-def _host(headers: dict[bytes, bytes]) -> str:
-    """Return the name in the header `Host`, without the port; [::1] with its brackets."""
-    host = headers.get(b"host", b"").decode("latin-1").lower()
-    found = re.fullmatch(r"(\[[0-9a-f:]+\]|[^:/?#@\s]*)(?::[0-9]*)?", host)
-    return found[1] if found else ""
-
-
-async def _body(request: Request, max_bytes: int, bodies: Bodies) -> bytearray:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        # Requests that a page of another site may send without a preflight have other types.
-        raise HTTPException(415, "Expected content-type: application/json")
-    length = request.headers.get("content-length", "")
-    expected = int(length) if length.isascii() and length.isdigit() else 0
-
-    def expect(n: int) -> None:
-        if n > max_bytes:
-            raise HTTPException(413, f"Expected at most {max_bytes:,} bytes")
-        bodies.take(request.state, n)
-
-    expect(expected)
-    content = bytearray()
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > expected:
-            expect(len(content))
-    return content
 
 
 def _parsed(model: type[Model], content: bytearray) -> Model:
@@ -572,18 +408,6 @@ def _problems(errors: Any) -> str:
         for error in errors[:3]
     ]
     return "; ".join(shown)
-
-
-def _refusal(status: int, message: str, headers: Any = None) -> Response:
-    return _json({"error": message}, status, headers)
-
-
-def _json(content: Any, status: int, headers: Any = None) -> Response:
-    return _response(encoded(content), status, headers)
-
-
-def _response(content: bytes, status: int = 200, headers: Any = None) -> Response:
-    return Response(content, status, headers, "application/json")
 
 
 def _schema(model: type[BaseModel], **choices: list[str]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..pipeline.pipeline_io import choose_gpu, load_pipeline
+from . import agents
 from .bounds import Bounds
 from .corrected import LABEL, CorrectedLinker, Document, Mention
 from .corrections import Correction
@@ -215,7 +216,7 @@ def _export(
 
 
 # Operations whose answers grow with the request.
-BOUNDED = ("link", "suggest", "predict", "export")
+BOUNDED = ("link", "suggest", "predict", "export", "annotate")
 _DO: dict[str, Callable[..., dict[str, Any]]] = {
     "suggest": _suggest,
     "predict": _predict,
@@ -226,4 +227,10 @@ _DO: dict[str, Callable[..., dict[str, Any]]] = {
     "export": _export,
     "entity": lambda linker, **values: linker.entity(**values),
     "search": lambda linker, **values: {"entities": linker.search(**values)},
+    "annotate": agents.annotate,
+    "candidates": agents.candidates,
+    "verify": agents.verify,
+    "describe": agents.entity,
+    "relatives": agents.RELATIVES,
+    "warm": lambda linker: agents.warm(linker, agents.RELATIVES),
 }

@@ -113,6 +113,7 @@ SEARCHING = {
     "tune": ("nowhere",),
     "link": ("nowhere", "a text"),
     "serve": ("nowhere",),
+    "mcp": ("nowhere",),
     "evaluate": ("nowhere", "gold.spacy", "--ontology", "store"),
 }
 

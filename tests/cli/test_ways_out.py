@@ -88,6 +88,7 @@ PRINT = {
 PRINT |= {"show", "text-overlap", "vocabularies"}
 # Its file is only added to (tests/serving).
 PRINT |= {"serve"}
+PRINT |= {"mcp"}
 TITLES = [" ".join(each.arguments[:1] + each.arguments[-2:-1]) for each in OUTPUTS]
 every_output = pytest.mark.parametrize("written", OUTPUTS, ids=TITLES)
 

@@ -130,10 +130,10 @@ def test_only_linkers_without_a_transformer_search_by_name(make_linker, encoder,
     kb.add_prototypes(
         [Prototype("T1", "name", name_view("cold"))], linker.encode([name_view("cold")])
     )
-    assert linker.has_transformer != by_name and linker._searches_names(kb) == by_name
+    assert linker.has_transformer != by_name and linker.searches_names(kb) == by_name
     # A description is known besides, which contexts speak of.
     kb.set_references([(["T1"], kb.vectors)])
-    assert not linker._searches_names(kb)
+    assert not linker.searches_names(kb)
 
 
 @pytest.mark.parametrize("wanted, found", [(0, 0), (1, 1), (3, 3), (100, 12)])

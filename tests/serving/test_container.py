@@ -17,8 +17,8 @@ import srsly
 import typer
 
 from spacy_krissel.cli.app import krissel
-from spacy_krissel.commands.serve_pipeline import KEY
 from spacy_krissel.serving.app import PUBLIC_PATHS
+from spacy_krissel.serving.listening import KEY
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "container"

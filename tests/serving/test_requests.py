@@ -19,7 +19,7 @@ pytest.importorskip("fastapi")
 from starlette.testclient import TestClient
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.serving import app as app_module
+from spacy_krissel.serving import guard
 from spacy_krissel.serving.app import Limits, make_app
 from spacy_krissel.serving.bounds import Bounds
 from spacy_krissel.serving.corrected import Document
@@ -371,8 +371,8 @@ def test_too_many_mentions_or_too_long_an_answer_are_refused(service, linker, mo
 
 
 def test_bodies_in_progress_are_limited(service, served, monkeypatch):
-    monkeypatch.setattr(app_module, "MAX_BODIES", 30_000)
-    monkeypatch.setattr(app_module, "SHORT_BODY", 1_000)
+    monkeypatch.setattr(guard, "MAX_BODIES", 30_000)
+    monkeypatch.setattr(guard, "SHORT_BODY", 1_000)
     limits = Limits(chars=2_000, seconds=60)
     port = int(served(make_app(service, limits=limits)).rpartition(":")[2])
     head = b"POST /link HTTP/1.1\r\nHost: localhost\r\ncontent-type: application/json\r\n"
@@ -485,7 +485,7 @@ def test_slow_request_times_out(service, monkeypatch):
 
 
 def test_cut_words_are_logged_and_counted(client, caplog):
-    with caplog.at_level(logging.INFO, app_module.LOG.name):
+    with caplog.at_level(logging.INFO, guard.LOG.name):
         for text in (TEXT, f"{TEXT} {'(' * 200} {'a_' * 200}"):
             assert client.post("/link", json={"text": text}).status_code == 200
     assert [json.loads(each).get("cut_words", 0) for each in caplog.messages] == [0, 2]
@@ -493,7 +493,7 @@ def test_cut_words_are_logged_and_counted(client, caplog):
 
 
 def test_logs_and_metrics_hold_no_text(client, caplog):
-    with caplog.at_level(logging.INFO, app_module.LOG.name):
+    with caplog.at_level(logging.INFO, guard.LOG.name):
         client.post("/link", json={"text": TEXT})
         client.get("/nowhere/secret")
     first, second = map(json.loads, caplog.messages)

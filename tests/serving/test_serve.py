@@ -23,9 +23,10 @@ from command_line import invoke
 
 from spacy_krissel.cli.app import INTERRUPTED
 from spacy_krissel.commands import serve_pipeline
-from spacy_krissel.commands.serve_pipeline import KEY, serve
+from spacy_krissel.commands.serve_pipeline import serve
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline import pipeline_io
+from spacy_krissel.serving.listening import KEY, bound_sockets
 from spacy_krissel.serving.processes import LinkProcess
 from spacy_krissel.serving.service import LinkService
 
@@ -282,7 +283,7 @@ def test_port_in_use_raises(saved):
         done = invoke("serve", saved, "--port", port)
     assert done.exit_code == 1 and "[K693]" in done.output and "Serving" not in done.output
     with pytest.raises(KrisselError, match="K693.*192.0.2.1"):
-        serve_pipeline._bound("192.0.2.1", port)
+        bound_sockets("192.0.2.1", port)
 
 
 @pytest.mark.slow

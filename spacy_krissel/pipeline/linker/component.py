@@ -246,7 +246,7 @@ class KrisselLinker(KBPipe):
         """Set the vectors of a query, and those of its names if they are searched for or
         weighted."""
         kb, counts = query.kb, name_weight(self.cfg, query.kb) > 0
-        if not counts and not self._searches_names(kb):
+        if not counts and not self.searches_names(kb):
             query.vectors = kb.queries(self.encode(query.views))
             return
         distinct_texts, of_mention = distinct(query.texts)
@@ -266,7 +266,7 @@ class KrisselLinker(KBPipe):
             query.vectors = kb.queries(vectors[len(names) :])
             query.names = Names(kb.queries(by_name), of_name[of_mention])
 
-    def _searches_names(self, kb: KBSnapshot) -> bool:
+    def searches_names(self, kb: KBSnapshot) -> bool:
         """Return whether entities are searched for by the mentions' texts alone.
 
         True if the knowledge base has only names: context then does not improve the search, and

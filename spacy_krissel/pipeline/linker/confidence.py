@@ -147,6 +147,13 @@ class Confidence:
             prior = np.log1p(-share) - np.log(share)
         return expit(self.known_odds(lexical, likeness) + prior)
 
+    def of_unique_name(self) -> float:
+        """Return the confidence of the only entity that has the mention as a name."""
+        if not self.nil_share:
+            return self.trust
+        known = self.known(np.ones((1, 1)), np.zeros(1), self.nil_share)
+        return self.trust * float(known[0])
+
     def known_odds(self, lexical: np.ndarray, likeness: np.ndarray) -> np.ndarray:
         """Return the log-likelihood ratio of mentions (q,): entity in the knowledge base, or not.
         The rest as in `known`."""

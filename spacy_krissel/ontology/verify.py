@@ -1,0 +1,175 @@
+"""Verdicts on pairs of an id and a label: which are correct, and what the others should be."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, Protocol
+
+from ..util.folding import canonical_name, to_american
+from .entity import id_prefix, spellings
+
+Status = Literal["right", "synonym", "wrong_label", "unknown_id", "retired", "unchecked"]
+# Statuses that a person or `--fix` must look at.
+FINDINGS: tuple[Status, ...] = ("wrong_label", "unknown_id", "retired")
+# Maximum entities listed per verdict; more of them share a name only by mistake.
+MAX_MEANT = 5
+
+
+class Vocabulary(Protocol):
+    """An ontology store or a knowledge base."""
+
+    def owners(self, id: str) -> list[str]:
+        """Return the primary ids of the entities that an id leads to, in any usual spelling."""
+
+    def with_name(self, name: str) -> list[str]:
+        """Return the primary ids of the entities with this name in canonical form."""
+
+    def names_of(self, id: str) -> Sequence[str]:
+        """Return the names of the entity with this id, the preferred one first."""
+
+    @property
+    def id_prefixes(self) -> frozenset[str]:
+        """Return the prefixes of the primary ids (`id_prefix`)."""
+
+    def inactive_name(self, id: str) -> str | None:
+        """Return the name of a former entity that nothing replaces; None if there is none."""
+
+
+class Named(NamedTuple):
+    """An entity: its primary id and preferred name."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict on a pair.
+
+    id, label: as stated; the label may be "".
+    status: "right": the label is the entity's preferred name in canonical form, or there is no
+        label; "synonym": it is another of its names; "wrong_label": it is none of them;
+        "unknown_id": no entity has the id; "retired": the id is an alternative one of entities
+        with the same prefix, or of a former entity; "unchecked": the vocabulary has no id with
+        this prefix.
+    entities: those that the id leads to: one, or several if it was split, or none.
+    meant: other entities that have the label as a name.
+    """
+
+    id: str
+    label: str
+    status: Status
+    entities: tuple[Named, ...] = ()
+    meant: tuple[Named, ...] = ()
+
+    @property
+    def is_finding(self) -> bool:
+        return self.status in FINDINGS
+
+    @property
+    def message(self) -> str:
+        """Return the verdict in one sentence; "" for a correct pair."""
+        written = f"{self.id!r} ({self.label!r})" if self.label else repr(self.id)
+        leads = _listed(self.entities)
+        meant = f"; {self.label!r} is {_listed(self.meant)}" if self.meant else ""
+        return {
+            "right": "",
+            "synonym": f"{written} is {leads}, by another name",
+            "wrong_label": f"{written} is {leads}{meant}",
+            "unknown_id": f"{written}: no entity has this id{meant}",
+            "retired": f"{written} is retired; "
+            + (f"it is now {leads}" if self.entities else "nothing replaces it")
+            + meant,
+            "unchecked": f"{written}: the vocabulary has no id with this prefix",
+        }[self.status]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields and the message as JSON."""
+        fields = asdict(self)
+        for key in ("entities", "meant"):
+            fields[key] = [each._asdict() for each in getattr(self, key)]
+        return {**fields, "message": self.message}
+
+
+def verify_pair(vocabulary: Vocabulary, id: str, label: str = "") -> Verdict:
+    """Return the verdict on an id and a label.
+
+    vocabulary: an `OntologyStore` or a `PrototypeKB`.
+    """
+    id, label = id.strip(), " ".join(label.split())
+    ids = vocabulary.owners(id)
+    if not ids:
+        return _without_entity(vocabulary, id, label)
+    entities = tuple(_named(vocabulary, each) for each in ids)
+    forms = _forms(label)
+    names = [vocabulary.names_of(each) for each in ids]
+    fits = any(not forms.isdisjoint(_forms(name)) for each in names for name in each)
+    meant = () if fits or not label else _meant(vocabulary, label, ids)
+    if len(ids) > 1 or _is_retired(id, ids[0]):
+        return Verdict(id, label, "retired", entities, meant)
+    if label and not fits:
+        return Verdict(id, label, "wrong_label", entities, meant)
+    is_preferred = not label or not forms.isdisjoint(_forms(names[0][0]))
+    return Verdict(id, label, "right" if is_preferred else "synonym", entities)
+
+
+def verify_pairs(
+    vocabularies: Sequence[Vocabulary], pairs: Iterable[tuple[str, str]]
+) -> Iterator[Verdict]:
+    """Yield the verdict on each pair of the first vocabulary that knows its id, else of the first
+    that has ids with its prefix."""
+    for id_, label in pairs:
+        first, *others = vocabularies
+        verdict = verify_pair(first, id_, label)
+        for each in others:
+            if verdict.status not in ("unknown_id", "unchecked"):
+                break
+            other = verify_pair(each, id_, label)
+            if other.entities or verdict.status == "unchecked":
+                verdict = other
+        yield verdict
+
+
+def _without_entity(vocabulary: Vocabulary, id: str, label: str) -> Verdict:
+    meant = _meant(vocabulary, label, ()) if label else ()
+    if vocabulary.inactive_name(id) is not None:
+        return Verdict(id, label, "retired", (), meant)
+    known = vocabulary.id_prefixes
+    status: Status = "unchecked" if known.isdisjoint(_possible_prefixes(id)) else "unknown_id"
+    return Verdict(id, label, status, (), () if status == "unchecked" else meant)
+
+
+@lru_cache(maxsize=1 << 12)
+def _possible_prefixes(id: str) -> frozenset[str]:
+    """Return the prefixes that an id, a CURIE or IRI may have."""
+    found = {id_prefix(each) for each in spellings(id)}
+    # An address begins with no prefix, and does not end in a bare number.
+    return frozenset(found - {"http", "https", ""} if "://" in id else found)
+
+
+def _is_retired(id: str, primary: str) -> bool:
+    """Return whether an id that leads to an entity is a former one, rather than its id in another
+    vocabulary or another spelling of it."""
+    if primary in spellings(id):
+        return False
+    return id_prefix(primary) in _possible_prefixes(id)
+
+
+@lru_cache(maxsize=1 << 14)
+def _forms(name: str) -> frozenset[str]:
+    """Return the forms of which equal names share one."""
+    form = canonical_name(name)
+    return frozenset({form, to_american(form)} - {""})
+
+
+def _meant(vocabulary: Vocabulary, label: str, without: Sequence[str]) -> tuple[Named, ...]:
+    found = vocabulary.with_name(label) or vocabulary.with_name(to_american(label))
+    return tuple(_named(vocabulary, each) for each in found if each not in without)[:MAX_MEANT]
+
+
+def _named(vocabulary: Vocabulary, id: str) -> Named:
+    return Named(id, vocabulary.names_of(id)[0])
+
+
+def _listed(entities: Sequence[Named]) -> str:
+    return " or ".join(f"{each.id} ({each.name})" for each in entities)

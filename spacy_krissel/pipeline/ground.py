@@ -1,0 +1,204 @@
+"""Ids of names in bulk, for programs that build graphs."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+
+from ..errors import wrong_setting
+from ..kb.verdicts import form_key
+from ..lexical.groups import distinct
+from ..mentions.annotations import NIL, set_spans, spans_of
+from ..mentions.species import taxon_numbers
+from ..mentions.token_edges import split_at
+from ..util.settings import PositiveInt, checked
+from .linker.component import KrisselLinker
+from .linker.confidence import Confidence
+from .pipeline_io import find_linker, link_writers, mention_setters, within_max_length
+from .settings import LINKER
+
+# Label of the mentions: spaCy requires one.
+LABEL = "MENTION"
+# Names that may be abbreviations which their context defines: a word with an upper-case letter
+# after its first letter, or one short word. With all others, no link of 4,140 mentions of the
+# training splits of NCBI Disease and BC5CDR that are a name of one entity depends on the context.
+_MAY_BE_SHORT = re.compile(r"\w[^\W\d_a-zß-ÿ]|^\w{1,4}$")
+
+
+class Grounding(NamedTuple):
+    """Entity of a name.
+
+    id: "NIL" without an entity. name: the preferred name, or "". confidence: the probability that
+        the entity is correct; None without an entity, or if the linker has no `confidence`. match:
+        how the name was found, as in candidates ("label", "synonym", …), or "".
+    """
+
+    id: str
+    name: str = ""
+    confidence: float | None = None
+    match: str = ""
+
+
+NOTHING = Grounding(NIL)
+
+
+@checked
+def ground(
+    nlp: Language,
+    names: Iterable[str],
+    contexts: Iterable[str] | None = None,
+    *,
+    linker: str = LINKER,
+    batch_size: PositiveInt = 1_000,
+) -> list[Grounding]:
+    """Return the entity of each name, as the pipeline links a mention with this text.
+
+    names: Names of entities, which may be repeated
+    contexts: A text per name, "" for none, with the name or about it; None: no contexts
+    linker: Name of the linker in the pipeline
+    batch_size: Number of names that are linked together
+
+    If the knowledge base has names only, and the encoder is a small one, a name of one entity is
+    looked up, which takes a tenth of the time; its link does not depend on the context, unless it
+    may be an abbreviation that the context defines. All others are linked. Equal pairs of a name
+    and a context are linked once.
+
+    Raises KrisselError K006 (another number of contexts), K610 (no linker), K520 (no knowledge
+    base). Warns KW620 of texts that are too long for the pipeline, whose names get no entity.
+    """
+    names = [*names]
+    texts = [""] * len(names) if contexts is None else [*contexts]
+    if len(texts) != len(names):
+        raise wrong_setting(
+            "contexts", f"{len(texts)} texts", f"one for each of {len(names)} names"
+        )
+    pairs, of_name = distinct([*zip(names, texts, strict=True)])
+    pipe = find_linker(nlp, linker)
+    pipe.kb.check_filled()
+    if linker not in nlp.pipe_names:
+        nlp.enable_pipe(linker)
+    known = _UniqueNames(nlp, pipe)
+    found: list[Grounding] = []
+    for start in range(0, len(pairs), batch_size):
+        part = pairs[start : start + batch_size]
+        looked_up = known(part)
+        asked = [row for row, each in enumerate(looked_up) if each is None]
+        linked = dict(zip(asked, _linked(nlp, pipe, [part[row] for row in asked]), strict=True))
+        found += [each or linked[row] for row, each in enumerate(looked_up)]
+    return [found[row] for row in of_name.tolist()]
+
+
+def in_context(name: str, context: str) -> tuple[str, int]:
+    """Return a text with the name in its context, and the offset of the name: its first
+    occurrence there as whole words, in any case, else in front of the context."""
+    name = name.strip()
+    match = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", context, re.IGNORECASE)
+    if match is not None and len(match[0]) == len(name):
+        return context, match.start()
+    return (f"{name}\n{context}" if context.strip() else name), 0
+
+
+def _linked(
+    nlp: Language, pipe: KrisselLinker, pairs: Sequence[tuple[str, str]]
+) -> list[Grounding]:
+    """Return the entity of each name in its context, as the pipeline links it."""
+    key, found = pipe.cfg.spans_key, [NOTHING] * len(pairs)
+
+    def docs() -> Iterator[tuple[Doc, int]]:
+        named = [
+            (row, name, *in_context(name, context))
+            for row, (name, context) in enumerate(pairs)
+            if name.strip()
+        ]
+        for row, name, text, start in within_max_length(
+            nlp, named, lambda each: (each[2], each[1][:40])
+        ):
+            doc, end = nlp.make_doc(text), start + len(name.strip())
+            split_at(doc, (start, end))
+            # The tokens were split there, so that there is a span.
+            set_spans(doc, [span for span in [doc.char_span(start, end, label=LABEL)] if span], key)
+            yield doc, row
+
+    with nlp.select_pipes(disable=mention_setters(nlp)):
+        for doc, row in nlp.pipe(docs(), as_tuples=True, batch_size=max(1, len(pairs))):
+            found[row] = _grounding(spans_of(doc, key)[0])
+    return found
+
+
+def _grounding(span: Span) -> Grounding:
+    best = next((each for each in span._.krissel_candidates if each["id"] == span.kb_id_), None)
+    if best is None:
+        return NOTHING
+    return Grounding(best["id"], best["name"], best.get("confidence"), best.get("match", ""))
+
+
+class _UniqueNames:
+    """Names of one entity only, which are looked up if nothing else counts for their link."""
+
+    def __init__(self, nlp: Language, pipe: KrisselLinker) -> None:
+        self._kb, cfg = pipe.kb.snapshot(), pipe.cfg
+        self._index = self._kb.prototypes.lexical_index
+        types = cfg.types_by_label.get(LABEL, cfg.types)
+        self._allowed = self._kb.entity_mask(types) if types else None
+        self._by_spelling = cfg.spelling_weight > 0
+        model = Confidence.of(cfg.confidence)
+        self._confidence = 0.0 if model is None else model.of_unique_name()
+        self._is_sure = (
+            model is not None
+            and cfg.lexical_weight > 0
+            and cfg.threshold is None
+            and LABEL not in cfg.nil_share_by_label
+            and self._confidence >= cfg.min_confidence
+            and not pipe.terms
+            and pipe.searches_names(self._kb)
+            and not self._kb.has_gold
+            and taxon_numbers(self._kb.species) is None
+            and link_writers(nlp)[-1:] == [pipe.name]
+        )
+
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[Grounding | None]:
+        """Return the entity of each name in its context; None for those that have to be linked."""
+        found: list[Grounding | None] = [None] * len(pairs)
+        if not self._is_sure:
+            return found
+        texts = self._index.read([name for name, _ in pairs], with_vectors=False)
+        entities = self._only(self._index.named(texts.forms), len(pairs))
+        if self._by_spelling:
+            spelt = self._index.entities_with_spellings(texts.spellings)
+            entities[self._only(spelt.take(np.arange(len(pairs))), len(pairs)) != entities] = -1
+        entities[texts.lower | (texts.written != 0) | self._depends(pairs)] = -1
+        rows = np.flatnonzero(entities >= 0)
+        entities = entities[rows]
+        is_label = self._kb.entities.label_hashes(entities) == texts.hashes[rows]
+        ids, names = self._kb.entities.display_fields(entities)
+        for row, id_, name, label in zip(rows.tolist(), ids, names, is_label.tolist(), strict=True):
+            found[row] = Grounding(id_, name, self._confidence, "label" if label else "synonym")
+        return found
+
+    def _only(self, named: tuple[np.ndarray, np.ndarray], n: int) -> np.ndarray:
+        """Return the allowed entity of each of n names, -1 for none or several.
+
+        named: entities (m,), and the index of the name of each (m,).
+        """
+        entities, owners = named
+        if self._allowed is not None:
+            entities, owners = entities[self._allowed[entities]], owners[self._allowed[entities]]
+        found = np.full(n, -1)
+        found[owners] = entities
+        found[np.bincount(owners, minlength=n) > 1] = -1
+        return found
+
+    def _depends(self, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+        """Return which names depend on their context, or on corrections of earlier links (n,)."""
+        depends = np.array(
+            [bool(text) and _MAY_BE_SHORT.search(name) is not None for name, text in pairs]
+        )
+        if len(self._kb.verdicts):
+            keys = np.array([form_key(name) for name, _ in pairs])
+            order = np.argsort(keys)
+            _, owners = self._kb.verdicts.alike(keys[order])
+            depends[order[owners]] = True
+        return depends
