@@ -9,9 +9,9 @@ processes are killed.
 `make` writes files of 30,000 articles in the layout of PubMed's baseline: the given texts again and
 again, with another name of the store where one is found, and other digits where there are some, so
 that no text occurs twice. `measure` and `kill` run `krissel link --format parquet` in a process of
-its own and read Linux's /proc: of all processes together, processor seconds, the peak memory that
-is not mapped, and the peak with mapped files (divided among those who share them). `kill` ends a
-process at random (a worker, all, or the driver), starts a run that ended again, and compares the
+its own and read Linux's /proc: processor seconds of all processes, and the peak of the memory that
+is not mapped, of all together (what forked processes share is counted for each). `kill` ends
+processes at random (a worker, the driver, or all), starts a run that ended again, and compares the
 parts with those of an undisturbed run by one process.
 """
 
@@ -36,15 +36,19 @@ from xml.sax.saxutils import escape
 import typer
 from pubmed_files import ARTICLE, AUTHOR, FILE_ARTICLES, HEAD, HEADING
 
+from spacy_krissel.commands.corpus_parts import PART_CHARS
 from spacy_krissel.corpora.text_stream import Text, read_texts
 from spacy_krissel.mining.matcher import NameMatcher
 from spacy_krissel.mining.name_table import search_names
+from spacy_krissel.mining.reading import UNIT_BYTES
 from spacy_krissel.ontology.store import OntologyStore
 
 app = typer.Typer()
 MARK = "KRISSEL_LINK_RUN"
 TICKS = os.sysconf("SC_CLK_TCK")
-INTERVAL = 0.5
+# Seconds between two values of the curve of memory, and between two looks at the processes.
+CURVE = 30.0
+INTERVAL = 2.0
 DIGITS = re.compile("[0-9]")
 # Arguments of a fork server, by which the workers' parent is known.
 FORK_SERVER = b"multiprocessing.forkserver"
@@ -132,7 +136,8 @@ def measure(
         "docs_per_processor_second": round(counts["docs"] / sum(run.seconds.values()), 1),
         "mentions_per_processor_second": round(counts["mentions"] / sum(run.seconds.values()), 1),
         "peak_private_mib": round(run.peak_private),
-        "peak_mib": round(run.peak),
+        "peak_mapped_mib": round(run.peak_mapped),
+        "curve_mib": run.curve,
         "processes": run.n_processes,
         "parts": len(sizes),
         "parts_mib": round(sum(sizes) / 2**20, 1),
@@ -149,11 +154,13 @@ def kill(
     n_process: int = 2,
     ray: Annotated[str | None, typer.Option()] = None,
     seed: int = 0,
-    part_chars: int = 4_000_000,
+    part_chars: int = PART_CHARS,
+    unit_bytes: Annotated[int, typer.Option(help="Small files are read together")] = UNIT_BYTES,
 ) -> None:
     """Compare the parts of runs that are killed with those of an undisturbed one."""
     draw, killed = Random(seed), Counter[str]()
-    whole = Run(linker, corpus, work / "whole", 1, None, part_chars)
+    sizes = {"part_chars": part_chars, "unit_bytes": unit_bytes}
+    whole = Run(linker, corpus, work / "whole", 1, None, **sizes)
     if whole.process.wait():
         raise SystemExit("the undisturbed run failed")
     seconds = time.perf_counter() - whole.began
@@ -163,7 +170,7 @@ def kill(
         rounds += 1
         output = work / f"killed-{rounds}"
         while not (output / "manifest.json").exists():
-            run = Run(linker, corpus, output, n_process, ray, part_chars)
+            run = Run(linker, corpus, output, n_process, ray, **sizes)
             until = time.perf_counter() + draw.uniform(0.2, 1.0) * seconds
             while run.is_running() and time.perf_counter() < until:
                 time.sleep(0.05)
@@ -206,13 +213,16 @@ class Run:
         output: Path,
         n_process: int,
         ray: str | None,
-        part_chars: int = 4_000_000,
+        part_chars: int = PART_CHARS,
+        unit_bytes: int = UNIT_BYTES,
     ) -> None:
         self._mark = uuid.uuid4().hex
         settings: dict[str, Any] = {"format": "parquet", "n_process": n_process, "ray": ray}
         settings["part_chars"] = part_chars
         code = (
             "from spacy_krissel.commands.link_texts import link\n"
+            "from spacy_krissel.mining import reading\n"
+            f"reading.UNIT_BYTES = {unit_bytes}\n"
             f"link({str(linker)!r}, {str(corpus)!r}, {str(output)!r}, **{settings!r})\n"
         )
         self.began = time.perf_counter()
@@ -222,7 +232,9 @@ class Run:
             start_new_session=True,
         )
         self.seconds: dict[int, float] = {}
-        self.peak = self.peak_private = 0.0
+        self.peak_mapped = self.peak_private = 0.0
+        # Memory that is not mapped, in MiB, every `CURVE` seconds.
+        self.curve: list[int] = []
         self.n_processes = 0
 
     def is_running(self) -> bool:
@@ -252,24 +264,27 @@ class Run:
 
     def watch(self) -> None:
         """Note the time and memory of all processes."""
-        private = total = 0.0
+        private = mapped = 0.0
         pids = self.pids()
         for pid in pids:
             try:
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 self.seconds[pid] = (int(fields[11]) + int(fields[12])) / TICKS
-                lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+                lines = Path(f"/proc/{pid}/status").read_text().splitlines()
             except (OSError, IndexError):
                 continue
             sizes = {
                 name: int(rest.split()[0]) / 1024
-                for name, _, rest in (line.partition(":") for line in lines[1:])
+                for name, _, rest in (line.partition(":") for line in lines)
+                if name.startswith("Rss")
             }
-            private += sizes["Pss_Anon"] + sizes.get("Pss_Shmem", 0)
-            total += sizes["Pss"]
+            private += sizes.get("RssAnon", 0) + sizes.get("RssShmem", 0)
+            mapped = max(mapped, sizes.get("RssFile", 0))
         self.n_processes = max(self.n_processes, len(pids))
         self.peak_private = max(self.peak_private, private)
-        self.peak = max(self.peak, total)
+        self.peak_mapped = max(self.peak_mapped, mapped)
+        if time.perf_counter() - self.began > (len(self.curve) + 1) * CURVE:
+            self.curve.append(round(private))
 
 
 if __name__ == "__main__":
