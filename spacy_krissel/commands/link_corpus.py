@@ -31,6 +31,8 @@ from .linking_workers import Linked, LinkingSettings, Request, start_linking
 KIND, FORMAT_VERSION = "linked corpus", 1
 # Units for each worker from which the workers read them, in place of this process.
 UNITS_PER_WORKER = 4
+# Parts that are read ahead of the workers.
+MAX_AHEAD = 8
 # Times that a part is tried again after its worker was lost.
 MAX_RETRIES = 5
 COUNTS = ("docs", "mentions", "linked", "long")
@@ -101,8 +103,7 @@ def link_corpus(
 class Schedule:
     """The parts that are left to link, in the order of the corpus.
 
-    in_workers: each worker reads a unit of its own, part by part; otherwise this process reads,
-        and is one part ahead of each worker.
+    in_workers: each worker reads a unit of its own, part by part; otherwise this process reads.
     """
 
     def __init__(
@@ -170,7 +171,7 @@ def run(pool: Pool, schedule: Schedule) -> Iterator[tuple[Key, Linked]]:
     working: dict[int, Request] = {}
     idle: set[int] = set()
     losses = Counter[Any]()
-    n_ahead = pool.n if pool.n > 1 else 0
+    n_ahead = min(pool.n, MAX_AHEAD) if pool.n > 1 else 0
     schedule.read_ahead(n_ahead)
     while True:
         worker, answer = pool.receive()
@@ -186,12 +187,11 @@ def run(pool: Pool, schedule: Schedule) -> Iterator[tuple[Key, Linked]]:
             schedule.finished(worker, request, answer.record["is_last"])
             yield (request.unit, request.number), answer
         for each in sorted(idle):
-            following = schedule.next(each)
-            if following is None:
-                break
-            idle.remove(each)
-            working[each] = following
-            pool.send(each, following)
+            # There may be one for another, which reads a unit.
+            if (following := schedule.next(each)) is not None:
+                idle.remove(each)
+                working[each] = following
+                pool.send(each, following)
         if not working and idle:
             return
         schedule.read_ahead(n_ahead)
@@ -273,6 +273,8 @@ def _write(
         long += each["long_ids"]
     counts = {name: sum(each[name] for each in records) for name in COUNTS}
     if damaged and not counts["docs"] and not counts["long"]:
+        # Other files will be given.
+        work.remove()
         raise KrisselError(Errors.K648.format(examples="; ".join(damaged[:MAX_IDS])))
     with new_directory(output, KIND, FORMAT_VERSION) as directory:
         for each in records:
