@@ -147,8 +147,8 @@ class Errors:
         "type, and has a name of its own. Update or uninstall the distribution."
     )
     K801 = (
-        "[K801] Interrupted. An earlier result is unchanged. Run the same command again: mine and "
-        "prototypes resume where they stopped, other commands start over."
+        "[K801] Interrupted. An earlier result is unchanged. Run the same command again: mine, "
+        "prototypes and link --format resume where they stopped, other commands start over."
     )
     K802 = (
         "[K802] Out of memory ({problem}). Nothing is damaged, and an earlier result is unchanged. "
@@ -710,6 +710,19 @@ class Errors:
         "Expected memory for one more process and, in your own script, training code under `if "
         "__name__ == '__main__':`. See its message above, or set `read_ahead` of the corpus to 0."
     )
+    K646 = (
+        "[K646] A worker that links ended {count} times at {part}, most often because memory ran "
+        "out. Finished parts are kept: run the command again to resume, with fewer processes."
+    )
+    K647 = (
+        "[K647] An interrupted run of link in '{path}' was started with other input: {difference}. "
+        "Expected the same settings, pipeline and texts. Use the same arguments to resume it, or "
+        "start over with restart=True (--restart)."
+    )
+    K648 = (
+        "[K648] Nothing of the corpus could be read. {examples}. Check the files, or their names "
+        "and formats."
+    )
     K651 = (
         "[K651] {count} processes cannot train '{name}': it is not a component of spacy-krissel, "
         "so each process would train its own copy. Train it in one process, and name it in "
@@ -1030,6 +1043,11 @@ class Warnings:
     KW232 = (
         "[KW232] {count} of the requested documents are not in the corpus: {examples}. Expected "
         "ids as in the corpus; check that the list of ids belongs to it."
+    )
+    KW233 = (
+        "[KW233] {count} file(s) of the corpus could not be read, or not to their end; what "
+        "precedes the damage was used: {examples}. All are listed in the manifest; copy them "
+        "again, and link them by themselves."
     )
 
     # Package `mining` (K3xx, KW3xx).

@@ -150,6 +150,8 @@ _BUILT_IN = {
         "linker abstracts.jsonl -o links.tsv",
         gpu=True,
         names=LINKER,
+        hidden=("part_chars",),
+        panels={"format|rows|candidates|n_process|ray|restart": "A corpus"},
     ),
     "review": Command(
         "commands.review_links:review",

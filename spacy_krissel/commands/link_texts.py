@@ -5,7 +5,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import wasabi
 from spacy.language import Language
@@ -13,53 +13,109 @@ from spacy.tokens import Doc
 
 from ..corpora.doc_bins import read_doc_bins
 from ..corpora.text_stream import SUFFIXES, Text, read_texts, text_files
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
+from ..errors import KrisselWarning, Warnings, wrong_setting
 from ..mentions.annotations import spans_of
 from ..mentions.gold_mentions import ID_KEY
-from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, within_max_length
+from ..pipeline.pipeline_io import mention_setters, within_max_length
 from ..pipeline.settings import LINKER
+from ..render.corpus_rows import Rows
 from ..render.formats import WRITERS, writer_of
 from ..render.links import link_rows
 from ..util.atomic import atomic_file, check_file
 from ..util.outputs import writes
 from ..util.progress import progress_bar, reading_bar, size_of
-from ..util.settings import OneOf, PositiveInt, checked, describe_type
+from ..util.settings import OneOf, PositiveInt, check, checked, describe_type
+from .corpus_parts import PART_CHARS
+from .linking_workers import LinkingSettings, no_setter, open_linker
 
 COLUMNS_SHOWN = ("mention", "id", "name", "match", "score", "confidence", "alternatives")
 Output = Annotated[str | Path, OneOf(lambda: WRITERS, is_ending=True)]
+# Settings of a linked corpus, with their defaults.
+OF_CORPUS = {"rows": "mention", "candidates": False, "n_process": 1, "ray": None, "restart": False}
 
 
-@writes("output")
+@writes("output", parts="format")
 @checked
 def link(
     pipeline: str | Path,
     texts: str | os.PathLike[str],
-    output: Output | None = None,
+    output: Output | Path | None = None,
     *,
     name: str = LINKER,
     index_device: str | None = None,
     batch_size: PositiveInt = 128,
+    format: Literal["parquet", "jsonl"] | None = None,
+    rows: Literal["mention", "document"] = "mention",
+    candidates: bool = False,
+    n_process: PositiveInt = 1,
+    ray: str | None = None,
+    restart: bool = False,
     progress: bool = False,
+    part_chars: PositiveInt = PART_CHARS,
 ) -> tuple[int, int] | list[dict[str, str]]:
     """Link the mentions of a text, texts or docs.
 
     pipeline: A pipeline with a linker, and with a component that finds mentions
-    texts: A text in quotes; or a file: docs with mentions (.spacy), or text: JSONL, PubTator,
-        plain, .gz
+    texts: A text in quotes; or a file: docs with mentions (.spacy), or text: JSONL, Parquet,
+        PubMed's or BioC's XML, PubTator, plain, .gz; or a folder of them; with --format also a
+        glob pattern in quotes
     output: The file to write, in the format that its name ends in, such as .tsv for "krissel
-        correct"; without it, the links of a text are printed
+        correct"; without it, the links of a text are printed. With --format a folder
     name: Name of the linker in the pipeline
     index_device: Device of the index: cpu, cuda:0 or cuda:all; default: the pipeline's setting
     batch_size: Number of docs per batch
+    format: Write a folder of parts in this format, with a manifest. A run that was interrupted
+        resumes when it is started again
+    rows: Rows of the parts: one per mention, or one per document with its text and its mentions
+    candidates: Write the candidates of each mention into the parts
+    n_process: Processes that link, each with one thread; the parts are the same for any number
+    ray: Link by Ray: "local" on this machine, or the address of a cluster, as host:port, or auto;
+        the files must be on all of its machines
+    restart: Discard the parts of an interrupted run. Otherwise a run with the same settings,
+        pipeline and texts resumes it, and one with others is refused
+    part_chars: Characters of the texts of a part
 
     A doc of a .spacy file keeps its mentions: components that set mentions do not run. A text
     longer than `nlp.max_length` is left out. RETURNS: the numbers of docs and of mentions, or the
     `link_rows` of a printed text.
 
+    Of a corpus, a file that is damaged is used up to the damage and named in the manifest, and a
+    lost worker is replaced and costs its part alone (docs/scale.md).
+
     Raises KrisselError K006 (output, batch size), K026 (output), K611, K610, K676 (pipeline), K603
-    (no knowledge base), K247 (dkpro-cassis, for `.xmi.zip`), and those of the readers. Warns KW620
-    (texts left out), KW621 (no mention anywhere).
+    (no knowledge base), K247 (dkpro-cassis, for `.xmi.zip`), and those of the readers. Of a corpus
+    K005 (output is something else), K023 to K025 (Ray), K045 (another run writes there), K646 (a
+    worker is lost repeatedly), K647 (other work left), K648 (no file can be read). Warns KW620
+    (texts left out), KW621 (no mention anywhere), of a corpus KW233 (damaged files).
     """
+    given = dict(zip(OF_CORPUS, (rows, candidates, n_process, ray, restart), strict=True))
+    if format is not None:
+        # It imports torch's loaders.
+        from .link_corpus import link_corpus
+
+        settings = LinkingSettings(
+            pipeline=str(pipeline),
+            name=name,
+            batch_size=batch_size,
+            format=format,
+            rows=Rows(rows, candidates),
+            part_chars=part_chars,
+            index_device=index_device,
+        )
+        return link_corpus(
+            settings,
+            os.fspath(texts),
+            output,
+            n_process=n_process,
+            ray=ray,
+            restart=restart,
+            progress=progress,
+        )
+    for setting, default in OF_CORPUS.items():
+        if given[setting] != default:
+            raise wrong_setting(setting, given[setting], f"{default!r}, without `format`")
+    if output is not None:
+        check("output", output, Output)
     # A word with a dot or slash is a file name, existing or not.
     named = str(texts).endswith((".spacy", *SUFFIXES)) or re.fullmatch(r"\S*[./\\]\S*", str(texts))
     is_file = bool(named) or not isinstance(texts, str) or os.path.exists(texts)
@@ -109,19 +165,9 @@ class LinkedDocs:
         is_text = not isinstance(source, Path) or source.suffix != ".spacy"
         if is_text and isinstance(source, Path):
             text_files(source)
-        nlp = load_pipeline(pipeline, index_device=index_device)
-        self.key = find_linker(nlp, name).cfg["spans_key"]
-        if name not in nlp.pipe_names:
-            nlp.enable_pipe(name)
-        self._where = f"doc.spans['{self.key}']" if self.key else "doc.ents"
-        # A component without `assigns` may set mentions too.
-        setters = mention_setters(nlp) or [
-            pipe for pipe in nlp.pipe_names if not nlp.get_pipe_meta(pipe).assigns
-        ]
+        nlp, self.key, self._where, setters = open_linker(pipeline, name, index_device)
         if is_text and not setters:
-            raise KrisselError(
-                Errors.K676.format(found=", ".join(nlp.pipe_names), where=self._where)
-            )
+            raise no_setter(nlp, self._where)
         self.n_docs = self.n_mentions = 0
         self._nlp, self._read = nlp, (source, batch_size, progress)
 

@@ -1,6 +1,7 @@
 """Unlabelled text as one stream, independent of the file formats."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -8,8 +9,19 @@ from ..errors import Errors, KrisselError
 from ..util.disk import coded_io
 from ..util.inputs import JSON_CLOSING, InputFile
 from ..util.limits import FILE, RECORD
-from .files import decoded_lines, has_surrogate, json_object, open_archive, open_lines, read_records
+from .annotation import AnnotatedText
+from .files import (
+    decoded_lines,
+    has_surrogate,
+    json_object,
+    open_archive,
+    open_binary,
+    open_lines,
+    read_records,
+)
 from .pubmed import read_pubmed
+from .readers.belb import read_bioc_json
+from .readers.bioc import read_bioc
 from .readers.pubtator import read_pubtator
 from .report import CorpusReport, reporting
 
@@ -22,6 +34,7 @@ PUBTATOR_SUFFIXES = (".pubtator", ".pubtator.gz", ".pubtator.txt", ".pubtator.tx
 PLAIN_SUFFIXES = (".txt", ".txt.gz")
 ARCHIVE_SUFFIXES = (".tar.gz", ".tgz")
 PUBMED_SUFFIXES = (".xml", ".xml.gz")
+BIOC_JSON_SUFFIXES = (".bioc.json", ".bioc.json.gz")
 PARQUET_SUFFIXES = (".parquet",)
 SUFFIXES = (
     *JSONL_SUFFIXES,
@@ -29,12 +42,15 @@ SUFFIXES = (
     *PLAIN_SUFFIXES,
     *ARCHIVE_SUFFIXES,
     *PUBMED_SUFFIXES,
+    *BIOC_JSON_SUFFIXES,
     *PARQUET_SUFFIXES,
 )
 EXPECTED = f"a file ending in {', '.join(SUFFIXES)}, or a folder of them"
 # The columns that are read from a Parquet file.
 COLUMNS = ("id", "title", "text")
 BATCH_ROWS = 1024
+# The root element of BioC, whose files are named like PubMed's.
+_BIOC = re.compile(rb"<collection[\s>]")
 
 
 class Text(NamedTuple):
@@ -68,7 +84,7 @@ def text_files(path: Path) -> list[Path]:
 
 
 def is_pubmed(path: Path) -> bool:
-    """Return whether a file of texts is PubMed XML, by its name."""
+    """Return whether a file of texts is XML of PubMed, or of BioC, by its name."""
     return _has_suffix(path, PUBMED_SUFFIXES)
 
 
@@ -85,14 +101,16 @@ def read_texts(
     read.
     - `.tar.gz`: the `.txt` files in it, in the archive's order, each read like a `.txt` file.
     - `.xml`: PubMed's baseline or updates (`pubmed.read_pubmed`). Every version of an article is a
-    text.
+    text. Or BioC, by its root element: one text per document, as for PubTator.
+    - `.bioc.json`: BioC's JSON, likewise.
     - `.parquet`: a table with the columns "text" and, optionally, "title" and "id", like those of
     JSONL.
 
     All but archives and Parquet may be compressed with gzip. The order is always the same.
 
     report: counts `texts`, `bad_records` (JSONL lines and Parquet rows that are not an object, or
-        hold no text) and `blank_texts` (PubMed articles without title and abstract).
+        hold no text) and `blank_texts` (PubMed articles without title and abstract, and documents
+        without text).
     deleted: the ids of articles that PubMed's updates delete are appended to this list, after each
         file.
 
@@ -123,6 +141,9 @@ def _has_suffix(path: Path, suffixes: tuple[str, ...]) -> bool:
 
 def _read_file(path: Path, report: CorpusReport, deleted: list[str]) -> Iterator[Text]:
     if is_pubmed(path):
+        with open_binary(path, EXPECTED) as file_:
+            if _BIOC.search(file_.read(4096)):
+                return _of_documents(read_bioc(path, report=report), report)
         return (
             Text(id_, text, str(path), line)
             for id_, text, line in read_pubmed(path, report, deleted)
@@ -132,6 +153,7 @@ def _read_file(path: Path, report: CorpusReport, deleted: list[str]) -> Iterator
         (JSONL_SUFFIXES, _read_jsonl),
         # PubTator comes before plain text, since its names may end in `.txt`.
         (PUBTATOR_SUFFIXES, _read_pubtator),
+        (BIOC_JSON_SUFFIXES, _read_bioc_json),
         (PLAIN_SUFFIXES, _read_plain),
         (PARQUET_SUFFIXES, _read_parquet),
     ):
@@ -154,10 +176,19 @@ def _read_jsonl(path: Path, report: CorpusReport) -> Iterator[Text]:
 
 
 def _read_pubtator(path: Path, report: CorpusReport) -> Iterator[Text]:
-    return (
-        Text(each.id, each.text, str(path), each.line)
-        for each in read_pubtator(path, report=report)
-    )
+    return _of_documents(read_pubtator(path, report=report), report)
+
+
+def _read_bioc_json(path: Path, report: CorpusReport) -> Iterator[Text]:
+    return _of_documents(read_bioc_json(path, report=report), report)
+
+
+def _of_documents(documents: Iterable[AnnotatedText], report: CorpusReport) -> Iterator[Text]:
+    for each in documents:
+        if each.text.strip():
+            yield Text(each.id, each.text, each.source, each.line)
+        else:
+            report.count("blank_texts")
 
 
 def _read_plain(path: Path, report: CorpusReport) -> Iterator[Text]:

@@ -2,12 +2,10 @@
 
 import hashlib
 import json
-import os
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,14 +14,14 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setti
 from ..ontology.build import open_ontology
 from ..ontology.store import OntologyStore
 from ..util.disk import coded_io
-from ..util.manifest import check_replaceable, new_directory, sha256_file
+from ..util.manifest import check_replaceable, new_directory
 from ..util.progress import progress_bar
 from ..util.settings import Count, PositiveInt, checked
 from ..views import MINED_CHARS
 from .matcher import Case, NameMatcher
 from .miner import COUNTS, TEXT_COUNTS, Miner
 from .name_table import search_names
-from .reading import SeenIds, ordered_files, units_of
+from .reading import SeenIds, ordered_files, text_hashes, units_of
 from .shards import FORMAT_VERSION, KIND, MentionShards, write_shard
 from .work import WORK_VERSION, WorkDirectory
 from .workers import local_workers, mine_units, ray_workers
@@ -130,7 +128,9 @@ def mine(
             "seed": seed,
             "context_chars": MINED_CHARS,
         }
-        hashes = {"ontology": _ontology_hash(ontology), "texts": _text_hashes(files)}
+        # By name and sorted: the same texts in another folder or order give the same shards.
+        texts_hash = sorted(f"{name} {sha256}" for name, sha256 in text_hashes(files))
+        hashes = {"ontology": _ontology_hash(ontology), "texts": texts_hash}
         # Chunks are counted in the order of the files, so the order is part of the state.
         order = [file_.name for file_ in files]
         state = {
@@ -245,15 +245,6 @@ def _sum_counts(records: Iterable[dict[str, Any]]) -> dict[str, int]:
 def _ontology_hash(ontology: OntologyStore) -> str:
     files = {name: file_["sha256"] for name, file_ in ontology.manifest["files"].items()}
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
-
-
-def _text_hashes(files: list[Path]) -> list[str]:
-    # By name and sorted: the same texts in another folder or order give the same shards.
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return sorted(
-            f"{file_.name} {sha256}"
-            for file_, sha256 in zip(files, threads.map(sha256_file, files), strict=True)
-        )
 
 
 def _rates(counts: dict[str, Any]) -> dict[str, float]:

@@ -1,6 +1,8 @@
 """Parts of a run: units of files, and chunks of their texts."""
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,6 +11,7 @@ import numpy as np
 from ..corpora.report import CorpusReport
 from ..corpora.text_stream import Text, is_pubmed, read_texts, text_files
 from ..util.hashing import stable_hash
+from ..util.manifest import sha256_file
 
 # Maximum total size of consecutive files that are read as one unit, so that many small files give
 # few chunks.
@@ -74,6 +77,13 @@ def ordered_files(paths: Sequence[Path]) -> list[Path]:
     files = [file_ for path in paths for file_ in text_files(path)]
     pubmed = [file_ for file_ in files if is_pubmed(file_)]
     return [pubmed.pop() if is_pubmed(file_) else file_ for file_ in files]
+
+
+def text_hashes(files: Sequence[Path]) -> list[tuple[str, str]]:
+    """Return the name and the SHA-256 of each file."""
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        hashes = list(threads.map(sha256_file, files))
+    return [(path.name, sha256) for path, sha256 in zip(files, hashes, strict=True)]
 
 
 def units_of(files: Sequence[Path]) -> list[Unit]:

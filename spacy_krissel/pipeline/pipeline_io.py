@@ -1,6 +1,7 @@
 """Pipelines as a whole: loading, atomic saving, finding components and filtering texts by
 length."""
 
+import hashlib
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +17,7 @@ from ..distributed.processes import use_tf32
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
 from ..kb.directory import KIND as KB
 from ..util.atomic import check_parent, commit_folder, temporary_folder
-from ..util.manifest import check_replaceable
+from ..util.manifest import check_replaceable, content_hash
 from .card import update_card, write_licences
 from .finder import KrisselFinder
 from .kb_pipe import KBPipe
@@ -81,12 +82,32 @@ def open_to_change(pipeline: Language | str | Path, output: Path | None) -> Lang
     return load_pipeline(pipeline)
 
 
+def pipeline_hash(pipeline: str | Path) -> str:
+    """Return the SHA-256 of a pipeline's files, with those of a knowledge base by its manifest.
+
+    Raises KrisselError K611 if there is no pipeline, or its config cannot be read.
+    """
+    try:
+        config = _config_path(pipeline)
+        components = load_config(config)["components"].values()
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise KrisselError(Errors.K611.format(path=pipeline, problem=problem)) from error
+    root = config.parent
+    parts = [root, *(Path(each["kb_path"]) for each in components if each.get("kb_path"))]
+    return hashlib.sha256("".join(map(content_hash, parts)).encode()).hexdigest()
+
+
+def _config_path(pipeline: str | Path) -> Path:
+    if Path(pipeline).exists():
+        return Path(pipeline) / "config.cfg"
+    (path,) = get_package_path(str(pipeline)).glob("*/config.cfg")
+    return path
+
+
 def _kb_sections(pipeline: str | Path) -> list[str]:
     """Return the sections of a pipeline's config that make knowledge bases."""
-    path = Path(pipeline) / "config.cfg"
-    if not Path(pipeline).exists():
-        (path,) = get_package_path(str(pipeline)).glob("*/config.cfg")
-    components = load_config(path)["components"].items()
+    components = load_config(_config_path(pipeline))["components"].items()
     return [
         f"components.{name}.{KB_FACTORY_KEY}" for name, each in components if KB_FACTORY_KEY in each
     ]

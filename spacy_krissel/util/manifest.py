@@ -95,12 +95,18 @@ def content_hash(path: Path) -> str:
     """Hash the content of the file or folder `path`.
 
     RETURNS: the SHA-256 of a file, of the manifest of a folder that has one, or of the names and
-        contents of a folder's files; "" if there is nothing.
+        contents of a folder's files; "" if there is nothing. Files next to a manifest, or below,
+        count by it.
     """
     if (path / MANIFEST).is_file():
         path = path / MANIFEST
     if path.is_dir():
-        files = sorted(file_ for file_ in path.rglob("*") if file_.is_file())
+        described = {each.parent for each in path.rglob(MANIFEST)}
+        files = sorted(
+            file_
+            for file_ in path.rglob("*")
+            if file_.is_file() and (file_.name == MANIFEST or described.isdisjoint(file_.parents))
+        )
         hashes = [[file_.relative_to(path).as_posix(), sha256_file(file_)] for file_ in files]
         return hashlib.sha256(json.dumps(hashes).encode("utf8")).hexdigest()
     return sha256_file(path) if path.is_file() else ""

@@ -32,7 +32,9 @@ _REPLACED: ContextVar[frozenset[Path]] = ContextVar("krissel_replaced", default=
 Writer = TypeVar("Writer", bound=Callable[..., Any])
 
 
-def writes(*files: str, folders: Sequence[str] = (), keeps: str = "") -> Callable[[Writer], Writer]:
+def writes(
+    *files: str, folders: Sequence[str] = (), keeps: str = "", parts: str = ""
+) -> Callable[[Writer], Writer]:
     """Decorate a function that writes files and folders to these path parameters: it gets a
     parameter `force`.
 
@@ -43,6 +45,7 @@ def writes(*files: str, folders: Sequence[str] = (), keeps: str = "") -> Callabl
 
     keeps: parameter with the pipeline that is saved again with all its content. It may be saved to
         its own path, unless that holds foreign files.
+    parts: parameter that is not None where folders are written in place of files.
 
     Raises KrisselError K006 (`force`) and K027, before the function is called.
     """
@@ -68,6 +71,7 @@ def writes(*files: str, folders: Sequence[str] = (), keeps: str = "") -> Callabl
                 path
                 for name in files
                 if (path := _path(given[name])) is not None and not path.is_dir()
+                if not parts or given[parts] is None
             ]
             paths += [
                 path

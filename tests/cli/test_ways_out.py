@@ -41,6 +41,7 @@ OUTPUTS = [
     Written(("gsc-plus", "{in}", "-o", "{out}"), ".pubtator"),
     Written(("lay-out", "{in}", "-o", "{out}", "--member", "names.txt"), ".txt"),
     Written(("link", "{in}", "{in}", "-o", "{out}"), ".jsonl"),
+    Written(("link", "{in}", "{in}", "--format", "jsonl", "-o", "{out}")),
     Written(("map", "{in}", "{in}", "-o", "{out}"), ".tsv"),
     Written(("medic-lines", "{in}", "-o", "{out}"), ".txt"),
     Written(("mesh-tables", "{in}", "--trees", "{ok}", "--terms", "{out}"), ".tsv.gz"),

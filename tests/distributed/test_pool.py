@@ -1,0 +1,138 @@
+"""Workers that are lost, and errors in them."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from functools import partial
+
+import pytest
+
+from spacy_krissel.distributed.pool import Event, Pool, workers
+from spacy_krissel.errors import Errors, KrisselError
+
+pytestmark = pytest.mark.slow
+
+
+def start(name):
+    return partial(answer, name)
+
+
+def answer(name, request):
+    if request == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if request == "coded":
+        raise KrisselError(Errors.K201.format(path=name, expected="a file"))
+    if request == "other":
+        raise ZeroDivisionError("by zero")
+    return f"{name} {request} {os.getpid()}"
+
+
+def refuse(name):
+    raise KrisselError(Errors.K201.format(path=name, expected="a file"))
+
+
+def ready(pool):
+    """Wait until all workers are ready."""
+    found = set()
+    while len(found) < pool.n:
+        worker, event = pool.receive()
+        assert event is Event.READY
+        found.add(worker)
+
+
+def check_losses_and_errors(pool):
+    ready(pool)
+    pool.send(0, "die")
+    pool.send(1, "a")
+    found = dict([pool.receive(), pool.receive()])
+    if found[0] is Event.LOST and 1 not in found:
+        found.update([pool.receive()])
+    assert found[0] is Event.LOST and found[1].startswith("w a ")
+    # The lost one is replaced.
+    assert pool.receive() == (0, Event.READY)
+    pool.send(0, "b")
+    worker, text = pool.receive()
+    assert worker == 0 and text.startswith("w b ") and not text.endswith(found[1].split()[-1])
+    pool.send(0, "coded")
+    with pytest.raises(KrisselError, match="K201.*'w'"):
+        pool.receive()
+    pool.send(1, "other")
+    with pytest.raises(RuntimeError, match="(?s)answer.*ZeroDivisionError: by zero"):
+        pool.receive()
+    # They go on after errors.
+    pool.send(1, "c")
+    assert pool.receive()[1].startswith("w c ")
+
+
+def test_lost_processes_are_replaced_and_errors_are_raised():
+    with workers(partial(start, "w"), 2, None) as pool:
+        check_losses_and_errors(pool)
+        pids = pool.pids()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    with pytest.raises(KrisselError, match="K201"), workers(partial(refuse, "w"), 2, None) as pool:
+        pool.receive()
+
+
+def test_lost_actors_are_replaced_and_errors_are_raised():
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray = pytest.importorskip("ray")
+    ray.shutdown()
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        with workers(partial(_start_by_value(), "w"), 1, "local") as pool:
+            check_losses_and_errors(pool)
+    finally:
+        ray.shutdown()
+
+
+def _start_by_value():
+    """`start`, as functions that are sent whole: Ray's workers cannot import this module."""
+
+    def answer_(name, request):
+        if request == "die":
+            os._exit(9)
+        if request == "coded":
+            raise KrisselError(Errors.K201.format(path=name, expected="a file"))
+        if request == "other":
+            raise ZeroDivisionError("by zero")
+        return f"{name} {request} {os.getpid()}"
+
+    answer_.__name__ = "answer"
+    return lambda name: partial(answer_, name)
+
+
+def test_worker_of_this_process_answers():
+    pool = Pool(partial(start, "w"))
+    assert pool.receive() == (0, Event.READY)
+    pool.send(0, "a")
+    assert pool.receive() == (0, f"w a {os.getpid()}")
+
+
+def test_processes_end_with_a_killed_parent(tmp_path):
+    code = f"""
+        import sys
+        sys.path.insert(0, {os.path.dirname(__file__)!r})
+        from functools import partial
+        from test_pool import ready, start
+        from spacy_krissel.distributed.pool import workers
+        with workers(partial(start, "w"), 2, None) as pool:
+            ready(pool)
+            print(*pool.pids(), flush=True)
+            pool.receive()
+    """
+    driver = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+    )
+    pids = list(map(int, driver.stdout.readline().split()))
+    assert len(pids) == 2
+    driver.kill()
+    driver.wait()
+    until = time.monotonic() + 60
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
