@@ -159,28 +159,30 @@ def doid_to_medic(folder: Path, work: Path) -> GoldSet:
 
 
 def layperson_to_hpo(folder: Path, work: Path) -> GoldSet:
-    rows = csv.reader(
-        (folder / "hp_layperson-synonyms.tsv").open(encoding="utf8", newline=""), delimiter="\t"
-    )
-    next(rows)
-    names: dict[str, set[str]] = defaultdict(set)
+    with (folder / "hp_layperson-synonyms.tsv").open(encoding="utf8", newline="") as file_:
+        rows = [*csv.reader(file_, delimiter="\t")][1:]
+    names = {canonical_name(name) for _, _, name in rows}
+    terms: dict[str, set[str]] = defaultdict(set)
     for iri, _, name in rows:
-        names[iri.strip("<>").rpartition("/")[2].replace("_", ":")].add(canonical_name(name))
+        terms[canonical_name(name)].add(iri.strip("<>").rpartition("/")[2].replace("_", ":"))
+    preferred = set()
 
     def without_them() -> Iterator[Entity]:
         for entity in read_ontology(folder / "hp_2023-01-27.json.gz"):
-            own = set().union(*(names.get(id_, ()) for id_ in (entity.id, *entity.alt_ids)))
-            kept = [each for each in entity.aliases if canonical_name(each) not in own]
+            preferred.add(canonical_name(entity.name))
+            kept = []
+            for alias in entity.aliases:
+                if (form := canonical_name(alias)) not in names:
+                    kept.append(alias)
+                elif form in terms:
+                    # HPO gives some of these names to other entities as well.
+                    terms[form].add(entity.id)
             yield replace(entity, aliases=tuple(kept))
 
-    store = make_store(work / "hpo-without-layperson", without_them)
-    terms: dict[str, set[str]] = defaultdict(set)
-    for id_, own in names.items():
-        row = store.row(id_)
-        preferred = "" if row is None else canonical_name(store.entity_at(row).name)
-        for name in own - {preferred}:
-            terms[name].add(id_)
-    return GoldSet("HPO's layperson synonyms", "hpo-without-layperson", terms)
+    entities = [*without_them()]
+    make_store(work / "hpo-without-layperson", lambda: entities)
+    hidden = {form: own for form, own in terms.items() if form not in preferred}
+    return GoldSet("HPO's layperson synonyms", "hpo-without-layperson", hidden)
 
 
 def biomappings(folder: Path, prefix: str, other: str = "") -> dict[str, set[str]]:

@@ -22,7 +22,7 @@ from ..util.escape import one_line
 from ..util.folding import canonical_name
 from ..util.outputs import writes
 from ..util.progress import reading_bar, size_of
-from ..util.settings import PositiveInt, checked
+from ..util.settings import Fraction, PositiveInt, checked
 
 EXACT, LEXICAL = "skos:exactMatch", "semapv:LexicalMatching"
 SIMILAR = "semapv:LexicalSimilarityThresholdMatching"
@@ -44,6 +44,7 @@ def map_terms(
     license: str = NO_LICENSE,
     mapping_set_id: str = "",
     object_source: str = "",
+    min_confidence: Fraction | None = None,
     name: str = LINKER,
     batch_size: PositiveInt = 128,
     progress: bool = False,
@@ -60,6 +61,8 @@ def map_terms(
     license: Address of the licence of the mappings
     mapping_set_id: Address that identifies the mappings; default: a new one
     object_source: Vocabulary of the knowledge base, as CURIE or address: obo:mondo
+    min_confidence: Lowest confidence of a mapping; other terms are sssom:NoTermFound; default: the
+        linker's own
     name: Name of the linker in the pipeline
     batch_size: Number of terms per batch
 
@@ -96,6 +99,8 @@ def map_terms(
             "(`n_candidates`)"
         )
         raise wrong_setting("top_k", top_k, expected)
+    if min_confidence is not None:
+        linker.cfg["min_confidence"] = min_confidence
     if name not in nlp.pipe_names:
         nlp.enable_pipe(name)
     curies = Curies()
