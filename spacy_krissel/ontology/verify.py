@@ -73,12 +73,15 @@ class Verdict:
     def message(self) -> str:
         """Return the verdict in one sentence; "" for a correct pair."""
         leads = _listed(self.entities)
+        own = (
+            repr(self.entities[0].name) if self.id in {each.id for each in self.entities} else leads
+        )
         meant = f"; {self.label!r} is {_listed(self.meant)}" if self.meant else ""
         label = f" ({self.label!r})" if self.label else ""
         return {
             "right": "",
             "synonym": f"{self.label!r} is another name of {leads}",
-            "wrong_label": f"{self.id} is {leads}, not {self.label!r}{meant}",
+            "wrong_label": f"{self.id} is {own}, not {self.label!r}{meant}",
             "unknown_id": f"{self.id}{label} is the id of no entity{meant}",
             "retired": f"{self.id}{label} is retired: "
             + (f"it is now {leads}" if self.entities else "nothing replaces it")
@@ -99,21 +102,44 @@ def verify_pair(vocabulary: Vocabulary, id: str, label: str = "") -> Verdict:
 
     vocabulary: an `OntologyStore` or a `PrototypeKB`.
     """
+    return verify_with([vocabulary], id, label)
+
+
+def verify_with(vocabularies: Sequence[Vocabulary], id: str, label: str = "") -> Verdict:
+    """Return the verdict of the first vocabulary that knows the id, else of the first that has ids
+    with its prefix."""
     id, label = id.strip(), " ".join(label.split())
-    spelt, ids = id, vocabulary.owners(id)
-    if not ids and vocabulary.id_prefixes.isdisjoint(possible_prefixes(id)):
+    verdict = _first_verdict(vocabularies, id, label, id)
+    if verdict.status == "unchecked" and (spelt := registered_id(id)):
         # Addresses of other servers, and other names of the prefix.
-        spelt = registered_id(id) or id
-        ids = vocabulary.owners(spelt)
-    if not ids:
-        return _without_entity(vocabulary, id, label, spelt)
+        verdict = _first_verdict(vocabularies, id, label, spelt)
+    return verdict
+
+
+def _first_verdict(vocabularies: Sequence[Vocabulary], id: str, label: str, spelt: str) -> Verdict:
+    verdict = Verdict(id, label, "unchecked")
+    for vocabulary in vocabularies:
+        if ids := vocabulary.owners(spelt):
+            return _with_entities(vocabulary, id, label, ids, spelt)
+        if vocabulary.inactive_name(spelt) is not None:
+            return Verdict(id, label, "retired", (), _meant(vocabulary, label, ()))
+        is_its = not vocabulary.id_prefixes.isdisjoint(possible_prefixes(spelt))
+        if is_its and verdict.status == "unchecked":
+            verdict = Verdict(id, label, "unknown_id", (), _meant(vocabulary, label, ()))
+    return verdict
+
+
+def _with_entities(
+    vocabulary: Vocabulary, id: str, label: str, ids: Sequence[str], spelt: str
+) -> Verdict:
+    """Return the verdict on an id that leads to entities. spelt: the id, or another spelling."""
     forms = _forms(label)
     names = {each: vocabulary.names_of(each) for each in ids}
     fitting = [
         each for each in ids if any(not forms.isdisjoint(_forms(name)) for name in names[each])
     ]
     entities = tuple(Named(each, names[each][0]) for each in fitting or ids)
-    meant = () if fitting or not label else _meant(vocabulary, label, ids)
+    meant = () if fitting else _meant(vocabulary, label, ids)
     fits = bool(fitting)
     if len(ids) > 1 or _is_retired(spelt, ids[0]):
         return Verdict(id, label, "retired", entities, meant, fits)
@@ -121,29 +147,6 @@ def verify_pair(vocabulary: Vocabulary, id: str, label: str = "") -> Verdict:
         return Verdict(id, label, "wrong_label", entities, meant)
     is_preferred = not label or not forms.isdisjoint(_forms(entities[0].name))
     return Verdict(id, label, "right" if is_preferred else "synonym", entities, (), fits)
-
-
-def verify_with(vocabularies: Sequence[Vocabulary], id: str, label: str = "") -> Verdict:
-    """Return the verdict of the first vocabulary that knows the id, else of the first that has ids
-    with its prefix."""
-    first, *others = vocabularies
-    verdict = verify_pair(first, id, label)
-    for each in others:
-        if verdict.status not in ("unknown_id", "unchecked"):
-            break
-        other = verify_pair(each, id, label)
-        if other.entities or verdict.status == "unchecked":
-            verdict = other
-    return verdict
-
-
-def _without_entity(vocabulary: Vocabulary, id: str, label: str, spelt: str) -> Verdict:
-    meant = _meant(vocabulary, label, ()) if label else ()
-    if vocabulary.inactive_name(spelt) is not None:
-        return Verdict(id, label, "retired", (), meant)
-    known = vocabulary.id_prefixes
-    status: Status = "unchecked" if known.isdisjoint(possible_prefixes(spelt)) else "unknown_id"
-    return Verdict(id, label, status, (), () if status == "unchecked" else meant)
 
 
 def _is_retired(id: str, primary: str) -> bool:
@@ -162,6 +165,8 @@ def _forms(name: str) -> frozenset[str]:
 
 
 def _meant(vocabulary: Vocabulary, label: str, without: Sequence[str]) -> tuple[Named, ...]:
+    if not label:
+        return ()
     found = vocabulary.with_name(label) or vocabulary.with_name(to_american(label))
     return tuple(_named(vocabulary, each) for each in found if each not in without)[:MAX_MEANT]
 

@@ -17,6 +17,7 @@ from spacy_krissel.pairs.judge import judge
 
 pytestmark = pytest.mark.data
 N_FAULTS = 20
+SYNONYMS = ("hasExactSynonym", "hasRelatedSynonym")
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".yaml", ".md")
 
 
@@ -41,7 +42,10 @@ def source(folder):
     for node in nodes:
         id_, meta = node["id"].rpartition("/")[2].replace("_", ":"), node.get("meta", {})
         if id_.startswith("HP:") and not meta.get("deprecated"):
-            synonyms = [each["val"] for each in meta.get("synonyms", ())]
+            # Broad and narrow synonyms are names of other concepts.
+            synonyms = [
+                each["val"] for each in meta.get("synonyms", ()) if each["pred"] in SYNONYMS
+            ]
             names[id_] = [node["lbl"], *synonyms]
         for each in meta.get("basicPropertyValues", ()):
             if meta.get("deprecated") and each["pred"].endswith("IAO_0100001"):
