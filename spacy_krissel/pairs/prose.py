@@ -20,7 +20,7 @@ from .pair import Cell, IsId, Pair, PairFile, read_text
 from .trees import Node, tree_pairs
 from .yaml_file import yaml_nodes
 
-# Maximum words of a label; maximum words of one that a line alone shows to be a label.
+# Maximum words of a label, and of a text after an id that is a label rather than a description.
 MAX_WORDS, MAX_STATED = 12, 8
 # A CURIE, an OBO id with an underscore, an address that ends in either, or an id without prefix.
 _TOKEN = re.compile(
@@ -200,7 +200,7 @@ def _before(line: str, left: int, found: _Found, alone: bool) -> tuple[list[Cell
     cells = [cell for at in words if (cell := _cell(line, at, end))]
     whole = _cell(line, left, end)
     ends = alone and not line[found.end :].strip(_WRAPS + ".,;:")
-    is_label = whole is not None and ends and _is_label(whole.value)
+    is_label = whole is not None and ends and _is_label(whole.value, MAX_WORDS)
     return cells, whole if is_label else None
 
 
@@ -272,8 +272,8 @@ def _cell(line: str, start: int, end: int) -> Cell | None:
     return Cell(line[start:end], start, end) if start < end else None
 
 
-def _is_label(text: str) -> bool:
-    return len(text.split()) <= MAX_STATED and not re.search(r"[.!?;:](?:\s|$)", text)
+def _is_label(text: str, max_words: int = MAX_STATED) -> bool:
+    return len(text.split()) <= max_words and not re.search(r"[.!?;:](?:\s|$)", text)
 
 
 def _moved(pair: Pair, offset: int) -> Pair:

@@ -88,7 +88,8 @@ def pairs_with_faults(source, folder, seed):
                 other = rng.choice(by_prefix[prefix])
                 label = names[other][0]
             elif kind == "no name":
-                label = f"{label} of cake"
+                # A longer text before an id may be a sentence.
+                label = f"{label if len(label.split()) <= 10 else 'Syndrome'} of cake"
                 assert label.lower() not in known
             elif kind == "other id":
                 id_ = rng.choice(by_prefix[prefix])
