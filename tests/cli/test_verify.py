@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_reports_have_the_verdicts(store, table, tmp_path):
 
 def test_sarif_has_the_findings_at_their_lines(store, table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    verify(["t.csv"], ontology=[store], report=tmp_path / "r.sarif")
+    verify([Path("t.csv")], ontology=[store], report=tmp_path / "r.sarif")
     log = json.loads((tmp_path / "r.sarif").read_text(encoding="utf8"))
     (one,) = log["runs"]
     assert log["version"] == "2.1.0" and one["tool"]["driver"]["name"] == "spacy-krissel"
