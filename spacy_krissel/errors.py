@@ -1030,6 +1030,10 @@ class Warnings:
         "not as a term. If it is a term, save the list as a text file (.txt), or put 'term' above "
         "it."
     )
+    KW213 = (
+        "[KW213] '{path}' has no id of the vocabulary, so nothing in it was verified. Expected ids "
+        "such as HP:0001677; check the file, or name its format or columns."
+    )
     KW223 = (
         "[KW223] All {count} mentions were left out, because neither their label nor their entity "
         "has one of the types ({types}). Expected a corpus that states types, or an ontology "

@@ -170,6 +170,14 @@ _BUILT_IN = {
         gpu=True,
         names=LINKER,
     ),
+    "verify": Command(
+        "commands.verify_pairs:verify",
+        "Use",
+        "terms.csv --ontology hp.obo --report findings.sarif",
+        names={"ontology": "ontology", **LINKER},
+        error_code=2,
+        panels={".*_column": "Tables", "pipeline|top_k|name": "Proposals"},
+    ),
     "serve": Command(
         "commands.serve_pipeline:serve",
         "Use",

@@ -18,10 +18,10 @@ INTERRUPTED, NO_READER = 130, 141
 _NO_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc")
 
 
-def coded_errors(command: Function) -> Function:
-    """Wrap a command so that it ends with one message, no traceback and exit code 1 after a coded
-    error, a disk error or a lack of memory; with 130 when interrupted, and silently with 141 if
-    nobody reads its output."""
+def coded_errors(command: Function, code: int = 1) -> Function:
+    """Wrap a command so that it ends with one message, no traceback and the exit `code` after a
+    coded error, a disk error or a lack of memory; with 130 when interrupted, and silently with 141
+    if nobody reads its output."""
 
     @wraps(command)
     def guarded(*args: Any, **settings: Any) -> Any:
@@ -30,19 +30,19 @@ def coded_errors(command: Function) -> Function:
         try:
             return command(*args, **settings)
         except KrisselError as error:
-            _end(error)
+            _end(error, code)
         except OSError as error:
             from ..util.disk import disk_error
 
             if isinstance(error, BrokenPipeError) and _has_no_reader():
                 raise typer.Exit(NO_READER) from None
-            _end(disk_error(error))
+            _end(disk_error(error), code)
         except MemoryError as error:
-            _end(KrisselError(Errors.K802.format(problem=str(error) or type(error).__name__)))
+            _end(KrisselError(Errors.K802.format(problem=str(error) or type(error).__name__)), code)
         except RuntimeError as error:
             if not any(words in str(error) for words in _NO_MEMORY):
                 raise
-            _end(KrisselError(Errors.K802.format(problem=str(error).splitlines()[0])))
+            _end(KrisselError(Errors.K802.format(problem=str(error).splitlines()[0])), code)
         except KeyboardInterrupt:
             _end(KrisselError(Errors.K801), INTERRUPTED)
         finally:
@@ -58,7 +58,7 @@ def _format_warning(message: Any, category: type, *location: Any) -> str:
     return f"{category.__name__}: {message}\n"
 
 
-def _end(error: KrisselError, code: int = 1) -> NoReturn:
+def _end(error: KrisselError, code: int) -> NoReturn:
     typer.secho(f"✘ {error}", fg=typer.colors.RED, err=True)
     raise typer.Exit(code) from None
 

@@ -43,6 +43,7 @@ class Command(NamedTuple):
         call.
     alone: the function returns nothing, and goes on in a process without spaCy's command line
         (`run_alone`).
+    error_code: exit code after a coded error. A result's `exit_code` is that of the command.
     package: of the module.
     """
 
@@ -55,6 +56,7 @@ class Command(NamedTuple):
     hidden: Collection[str] = ()
     panels: Mapping[str, str] = {}
     alone: bool = False
+    error_code: int = 1
     package: str = "spacy_krissel"
 
 
@@ -64,11 +66,11 @@ def command_line() -> str:
     return " ".join([begins, *sys.argv[1:]])
 
 
-def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> Any:
+def click_command(name: str, command: Command, guard: Callable[[Any, int], Any]) -> Any:
     """Return the command with an option for each parameter of its function; options that were typed
     are passed.
 
-    guard: decorates what is called.
+    guard: decorates what is called, and takes the exit code after a coded error.
     """
     function, show = _functions(command)
     takes = inspect.signature(function, eval_str=True).parameters
@@ -105,6 +107,7 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
         if command.alone and can_run_alone():
             run_alone(str(command.function), typed)
         found = function(**typed)
+        exit_code = getattr(found, "exit_code", 0)
         if show is not None:
             given = {**{name: each.default for name, each in takes.items()}, **typed}
             found = show(
@@ -113,6 +116,8 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
             )
         if found is not None:
             typer.echo(str(found))
+        if exit_code:
+            raise typer.Exit(exit_code)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -123,7 +128,7 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
     )
     example = f"Example: krissel {name} {command.example}" if command.example else None
     single.command(name, rich_help_panel=command.panel, context_settings=more, epilog=example)(
-        guard(run)
+        guard(run, command.error_code)
     )
     return typer.main.get_command(single)
 

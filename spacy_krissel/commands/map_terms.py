@@ -6,15 +6,15 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from spacy.language import Language
-from spacy.tokens import Doc, Span
+from spacy.tokens import Span
 
 from ..corpora.report import CorpusReport
 from ..corpora.term_lists import Term, read_terms
 from ..errors import wrong_setting
 from ..kb.prototype_kb import PrototypeKB
-from ..mentions.annotations import NIL, set_spans, spans_of
-from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, within_max_length
+from ..mentions.annotations import NIL
+from ..pipeline.linked_terms import linked_terms
+from ..pipeline.pipeline_io import find_linker, load_pipeline
 from ..pipeline.settings import LINKER
 from ..render.sssom import NO_LICENSE, NOT_FOUND, Curies, Mapping, write_sssom
 from ..util.atomic import atomic_file, check_file
@@ -22,7 +22,7 @@ from ..util.escape import one_line
 from ..util.folding import canonical_name
 from ..util.outputs import writes
 from ..util.progress import reading_bar, size_of
-from ..util.settings import PositiveInt, checked
+from ..util.settings import Fraction, PositiveInt, checked
 
 EXACT, LEXICAL = "skos:exactMatch", "semapv:LexicalMatching"
 SIMILAR = "semapv:LexicalSimilarityThresholdMatching"
@@ -44,6 +44,7 @@ def map_terms(
     license: str = NO_LICENSE,
     mapping_set_id: str = "",
     object_source: str = "",
+    min_confidence: Fraction | None = None,
     name: str = LINKER,
     batch_size: PositiveInt = 128,
     progress: bool = False,
@@ -60,6 +61,8 @@ def map_terms(
     license: Address of the licence of the mappings
     mapping_set_id: Address that identifies the mappings; default: a new one
     object_source: Vocabulary of the knowledge base, as CURIE or address: obo:mondo
+    min_confidence: Lowest confidence of a mapping; other terms are sssom:NoTermFound; default: the
+        linker's own
     name: Name of the linker in the pipeline
     batch_size: Number of terms per batch
 
@@ -96,12 +99,14 @@ def map_terms(
             "(`n_candidates`)"
         )
         raise wrong_setting("top_k", top_k, expected)
+    if min_confidence is not None:
+        linker.cfg["min_confidence"] = min_confidence
     if name not in nlp.pipe_names:
         nlp.enable_pipe(name)
     curies = Curies()
 
     def mappings() -> Iterator[Mapping]:
-        linked = _linked(nlp, read, linker.cfg["spans_key"], batch_size)
+        linked = linked_terms(nlp, read, linker.cfg["spans_key"], batch_size)
         for span, term in reading_bar(
             linked, size_of([terms]), show=progress, unit=" terms", desc="Mapping"
         ):
@@ -123,22 +128,6 @@ def map_terms(
 
 def show_map_terms(counts: dict[str, int]) -> str:
     return "\n".join(f"{key}: {value}" for key, value in counts.items())
-
-
-def _linked(
-    nlp: Language, terms: Iterator[Term], key: str, batch_size: int
-) -> Iterator[tuple[Span, Term]]:
-    def docs() -> Iterator[tuple[Doc, Term]]:
-        for term in within_max_length(
-            nlp, terms, lambda term: (term.label, term.id or term.label[:40])
-        ):
-            doc = nlp.make_doc(term.label)
-            set_spans(doc, [Span(doc, 0, len(doc), label="MENTION")], key)
-            yield doc, term
-
-    with nlp.select_pipes(disable=mention_setters(nlp)):
-        for doc, term in nlp.pipe(docs(), as_tuples=True, batch_size=batch_size):
-            yield spans_of(doc, key)[0], term
 
 
 def _mappings(term: Term, span: Span, kb: PrototypeKB, curies: Curies) -> Iterator[Mapping]:

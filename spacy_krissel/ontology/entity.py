@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ..errors import wrong_setting
@@ -73,18 +74,29 @@ def spellings(text: str) -> list[str]:
 
 def id_prefix(id: str) -> str:
     """Return the prefix of an id in lower case: `hp` for `HP:0001677`, `mesh` for `D009103`, and ""
-    for a bare number."""
-    prefix, colon, _ = canonical_id(id).partition(":")
+    for a bare number.
+
+    `mesh:c` is that of MeSH's supplementary concepts, which are a vocabulary of their own.
+    """
+    prefix, colon, local = canonical_id(id).partition(":")
     if not colon:
         found = _LETTERS.match(prefix)
         prefix = found[0] if found else ""
-    return prefix.lower()
+    return "mesh:c" if prefix == "MESH" and local.startswith("C") else prefix.lower()
 
 
 def prefixes_of(ids: Iterable[str]) -> frozenset[str]:
     """Return the prefixes of many ids."""
     # Ids that differ in their digits only have the same prefix, and most ids do.
     return frozenset(map(id_prefix, {_DIGIT.sub("0", each) for each in ids}))
+
+
+@lru_cache(maxsize=1 << 12)
+def possible_prefixes(id: str) -> frozenset[str]:
+    """Return the prefixes that an id, a CURIE or IRI may have."""
+    found = {id_prefix(each) for each in spellings(id)}
+    # An address begins with no prefix, and does not end in a bare number.
+    return frozenset(found - {"http", "https", ""} if "://" in id else found)
 
 
 def entity_url(id: str) -> str:
@@ -101,6 +113,24 @@ def entity_url(id: str) -> str:
     except ImportError:
         return ""
     return (colon and bioregistry.get_default_iri(prefix, local)) or ""
+
+
+@lru_cache(maxsize=1 << 14)
+def registered_id(text: str) -> str:
+    """Return the CURIE of an address or of a CURIE with another spelling of its prefix, by the
+    tables of the package `bioregistry`; "" if it knows neither, or the extra `urls` is missing.
+    """
+    try:
+        import bioregistry
+    except ImportError:
+        return ""
+    if "://" in text:
+        prefix, local = bioregistry.parse_iri(text)
+        # A path of identifiers.org: hp/0000421.
+        text = (local or "").replace("/", ":", 1) if prefix == "idot" else f"{prefix}:{local}"
+    prefix, _, local = text.partition(":")
+    prefix = bioregistry.normalize_prefix(prefix) if local else None
+    return canonical_id(f"{prefix}:{local}") if prefix and local else ""
 
 
 def check_prefix(prefix: str) -> str:

@@ -1,12 +1,12 @@
 """Verdicts on pairs of an id and a label: which are correct, and what the others should be."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
 
 from ..util.folding import canonical_name, to_american
-from .entity import id_prefix, spellings
+from .entity import id_prefix, possible_prefixes, registered_id, spellings
 
 Status = Literal["right", "synonym", "wrong_label", "unknown_id", "retired", "unchecked"]
 # Statuses that a person or `--fix` must look at.
@@ -54,6 +54,8 @@ class Verdict:
         this prefix.
     entities: those that the id leads to: one, or several if it was split, or none.
     meant: other entities that have the label as a name.
+    fits: whether the label is a name of one of `entities`. Of several, only the ones with that name
+        are listed.
     """
 
     id: str
@@ -61,6 +63,7 @@ class Verdict:
     status: Status
     entities: tuple[Named, ...] = ()
     meant: tuple[Named, ...] = ()
+    fits: bool = False
 
     @property
     def is_finding(self) -> bool:
@@ -69,18 +72,21 @@ class Verdict:
     @property
     def message(self) -> str:
         """Return the verdict in one sentence; "" for a correct pair."""
-        written = f"{self.id!r} ({self.label!r})" if self.label else repr(self.id)
         leads = _listed(self.entities)
+        own = (
+            repr(self.entities[0].name) if self.id in {each.id for each in self.entities} else leads
+        )
         meant = f"; {self.label!r} is {_listed(self.meant)}" if self.meant else ""
+        label = f" ({self.label!r})" if self.label else ""
         return {
             "right": "",
-            "synonym": f"{written} is {leads}, by another name",
-            "wrong_label": f"{written} is {leads}{meant}",
-            "unknown_id": f"{written}: no entity has this id{meant}",
-            "retired": f"{written} is retired; "
+            "synonym": f"{self.label!r} is another name of {leads}",
+            "wrong_label": f"{self.id} is {own}, not {self.label!r}{meant}",
+            "unknown_id": f"{self.id}{label} is the id of no entity{meant}",
+            "retired": f"{self.id}{label} is retired: "
             + (f"it is now {leads}" if self.entities else "nothing replaces it")
             + meant,
-            "unchecked": f"{written}: the vocabulary has no id with this prefix",
+            "unchecked": f"{self.id}{label}: the vocabulary has no id with this prefix",
         }[self.status]
 
     def as_dict(self) -> dict[str, Any]:
@@ -96,55 +102,51 @@ def verify_pair(vocabulary: Vocabulary, id: str, label: str = "") -> Verdict:
 
     vocabulary: an `OntologyStore` or a `PrototypeKB`.
     """
+    return verify_with([vocabulary], id, label)
+
+
+def verify_with(vocabularies: Sequence[Vocabulary], id: str, label: str = "") -> Verdict:
+    """Return the verdict of the first vocabulary that knows the id, else of the first that has ids
+    with its prefix."""
     id, label = id.strip(), " ".join(label.split())
-    ids = vocabulary.owners(id)
-    if not ids:
-        return _without_entity(vocabulary, id, label)
-    entities = tuple(_named(vocabulary, each) for each in ids)
+    verdict = _first_verdict(vocabularies, id, label, id)
+    if verdict.status == "unchecked" and (spelt := registered_id(id)):
+        # Addresses of other servers, and other names of the prefix.
+        verdict = _first_verdict(vocabularies, id, label, spelt)
+    return verdict
+
+
+def _first_verdict(vocabularies: Sequence[Vocabulary], id: str, label: str, spelt: str) -> Verdict:
+    verdict = Verdict(id, label, "unchecked")
+    for vocabulary in vocabularies:
+        if ids := vocabulary.owners(spelt):
+            return _with_entities(vocabulary, id, label, ids, spelt)
+        if vocabulary.inactive_name(spelt) is not None:
+            return Verdict(id, label, "retired", (), _meant(vocabulary, label, ()))
+        is_its = not vocabulary.id_prefixes.isdisjoint(possible_prefixes(spelt))
+        if is_its and verdict.status == "unchecked":
+            verdict = Verdict(id, label, "unknown_id", (), _meant(vocabulary, label, ()))
+    return verdict
+
+
+def _with_entities(
+    vocabulary: Vocabulary, id: str, label: str, ids: Sequence[str], spelt: str
+) -> Verdict:
+    """Return the verdict on an id that leads to entities. spelt: the id, or another spelling."""
     forms = _forms(label)
-    names = [vocabulary.names_of(each) for each in ids]
-    fits = any(not forms.isdisjoint(_forms(name)) for each in names for name in each)
-    meant = () if fits or not label else _meant(vocabulary, label, ids)
-    if len(ids) > 1 or _is_retired(id, ids[0]):
-        return Verdict(id, label, "retired", entities, meant)
+    names = {each: vocabulary.names_of(each) for each in ids}
+    fitting = [
+        each for each in ids if any(not forms.isdisjoint(_forms(name)) for name in names[each])
+    ]
+    entities = tuple(Named(each, names[each][0]) for each in fitting or ids)
+    meant = () if fitting else _meant(vocabulary, label, ids)
+    fits = bool(fitting)
+    if len(ids) > 1 or _is_retired(spelt, ids[0]):
+        return Verdict(id, label, "retired", entities, meant, fits)
     if label and not fits:
         return Verdict(id, label, "wrong_label", entities, meant)
-    is_preferred = not label or not forms.isdisjoint(_forms(names[0][0]))
-    return Verdict(id, label, "right" if is_preferred else "synonym", entities)
-
-
-def verify_pairs(
-    vocabularies: Sequence[Vocabulary], pairs: Iterable[tuple[str, str]]
-) -> Iterator[Verdict]:
-    """Yield the verdict on each pair of the first vocabulary that knows its id, else of the first
-    that has ids with its prefix."""
-    for id_, label in pairs:
-        first, *others = vocabularies
-        verdict = verify_pair(first, id_, label)
-        for each in others:
-            if verdict.status not in ("unknown_id", "unchecked"):
-                break
-            other = verify_pair(each, id_, label)
-            if other.entities or verdict.status == "unchecked":
-                verdict = other
-        yield verdict
-
-
-def _without_entity(vocabulary: Vocabulary, id: str, label: str) -> Verdict:
-    meant = _meant(vocabulary, label, ()) if label else ()
-    if vocabulary.inactive_name(id) is not None:
-        return Verdict(id, label, "retired", (), meant)
-    known = vocabulary.id_prefixes
-    status: Status = "unchecked" if known.isdisjoint(_possible_prefixes(id)) else "unknown_id"
-    return Verdict(id, label, status, (), () if status == "unchecked" else meant)
-
-
-@lru_cache(maxsize=1 << 12)
-def _possible_prefixes(id: str) -> frozenset[str]:
-    """Return the prefixes that an id, a CURIE or IRI may have."""
-    found = {id_prefix(each) for each in spellings(id)}
-    # An address begins with no prefix, and does not end in a bare number.
-    return frozenset(found - {"http", "https", ""} if "://" in id else found)
+    is_preferred = not label or not forms.isdisjoint(_forms(entities[0].name))
+    return Verdict(id, label, "right" if is_preferred else "synonym", entities, (), fits)
 
 
 def _is_retired(id: str, primary: str) -> bool:
@@ -152,7 +154,7 @@ def _is_retired(id: str, primary: str) -> bool:
     vocabulary or another spelling of it."""
     if primary in spellings(id):
         return False
-    return id_prefix(primary) in _possible_prefixes(id)
+    return id_prefix(primary) in possible_prefixes(id)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -163,6 +165,8 @@ def _forms(name: str) -> frozenset[str]:
 
 
 def _meant(vocabulary: Vocabulary, label: str, without: Sequence[str]) -> tuple[Named, ...]:
+    if not label:
+        return ()
     found = vocabulary.with_name(label) or vocabulary.with_name(to_american(label))
     return tuple(_named(vocabulary, each) for each in found if each not in without)[:MAX_MEANT]
 

@@ -67,6 +67,8 @@ OUTPUTS = [
     Written(("tune", "{in}", "-o", "{ok}", "--metrics", "{out}"), ".json"),
     Written(("update", "{in}", "{in}", "-o", "{out}")),
     Written(("update", "{in}", "{in}", "-o", "{ok}", "--report", "{out}"), ".tsv"),
+    Written(("verify", "{in}", "--ontology", "{in}", "--fix", "-o", "{out}"), ".txt"),
+    Written(("verify", "{in}", "--ontology", "{in}", "--report", "{out}"), ".tsv"),
     Written(("zero-shot", "{in}", "-o", "{out}")),
 ]
 # Nothing but what it prints; `vocabularies` writes into its cache alone

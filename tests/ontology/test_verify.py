@@ -8,7 +8,7 @@ from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
-from spacy_krissel.ontology.verify import verify_pair, verify_pairs
+from spacy_krissel.ontology.verify import verify_pair, verify_with
 from spacy_krissel.views import View
 
 ENTITIES = [
@@ -56,6 +56,9 @@ def vocabulary(request, store):
         # An id of another vocabulary for the same entity is no former id.
         ("UMLS:C0018939", "Abnormality of blood", "right", ["HP:0001871"], []),
         ("MESH:D009103", "Anemia", "unchecked", [], []),
+        ("HPO:0000421", "Epistaxis", "right", ["HP:0000421"], []),
+        ("https://identifiers.org/hp/0000421", "Epistaxis", "right", ["HP:0000421"], []),
+        ("https://identifiers.org/hp/9999999", "Anemia", "unknown_id", [], ["HP:0001903"]),
         ("https://orcid.org/0000-0001-2345-6789", "", "unchecked", [], []),
         ("", "Anemia", "unchecked", [], []),
     ],
@@ -80,8 +83,14 @@ def test_a_former_entity_that_nothing_replaces_is_retired():
     assert [each.name for each in verdict.meant] == ["Anemia"]
 
 
+def test_a_label_tells_which_entity_replaces_an_id_that_was_split(vocabulary):
+    verdict = verify_pair(vocabulary, "HP:0000998", "CAD")
+    assert verdict.status == "retired" and verdict.fits
+    assert [each.id for each in verdict.entities] == ["HP:0001677"]
+
+
 def test_the_first_vocabulary_that_knows_an_id_decides(store, tmp_path):
     other = write_store([Entity("MESH:D000740", "Anemia"), Entity("X:1", "Y")], tmp_path / "mesh")
     pairs = [("D000740", "Anemia"), ("HP:0001903", "Anemia"), ("X:2", ""), ("Q:1", "")]
-    found = [each.status for each in verify_pairs([store, other], pairs)]
+    found = [verify_with([store, other], *each).status for each in pairs]
     assert found == ["right", "right", "unknown_id", "unchecked"]
