@@ -21,7 +21,7 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "experiments").glob("*/README.md")),
-    ROOT / "benchmarks" / "README.md",
+    *(ROOT / name / "README.md" for name in ("benchmarks", "tests/fuzz", "tests/reliability")),
 ]
 # Words of a sentence: on average per page, and of the longest one.
 MAX_MEAN_WORDS, MAX_WORDS = 16, 32
@@ -48,7 +48,7 @@ AVOID = {
     r"\bstepp?(ed|ing)? aside\b": "backup",
     r"\b(there|here|where)(of|in|upon|unto)\b": "a plain preposition",
 }
-SENTENCE_END = re.compile(r"(?<=[.!?])(?<!al\.)[\"”)*]*\s+(?=[A-Z0-9\"“*(\[])")
+SENTENCE_END = re.compile(r"(?<=[.!?])(?<!al\.)[\"”)*]*\s+(?=[A-Z0-9{\"“*(\[])")
 
 
 class Sentence(NamedTuple):
