@@ -69,7 +69,7 @@ class Errors:
     )
     K021 = (
         "[K021] The processes of this training have different batches at the same step. Expected "
-        "the same batch in each, which is then divided: use the same files on each machine, and "
+        "the same batch in each, which is then divided. Use the same files on each machine, and "
         "readers, batchers and callbacks whose random numbers depend on a fixed seed or on "
         "Python's `random` only."
     )
@@ -831,7 +831,7 @@ class Errors:
     K694 = (
         "[K694] Only {kept:,} of the {total:,} entities of {source} ({share:.1%}) are in the new "
         "ontology, by their ids or alternative ids. Expected {least:.0%} or more, as in a new "
-        "release of the same vocabulary. Give all sources of the linker; if so many entities were "
+        "release of the same vocabulary. Give all sources of the linker; if as many entities were "
         "retired, lower `min_kept` (--min-kept)."
     )
     K695 = "[K695] The linker '{name}' cannot be updated: {problem}. Expected {expected}."
@@ -904,7 +904,7 @@ class Warnings:
     # Shared by all packages (K0xx), and of commands (K8xx).
     KW030 = (
         "[KW030] In {docs} documents doc.ents and doc.spans['krissel'] hold different links "
-        "(first: {first}): {corrected} mentions were read with the links of doc.ents, and "
+        "(first: {first}). {corrected} mentions were read with the links of doc.ents, and "
         "{elsewhere} linked entities of doc.ents that are not in the group were skipped. Expected "
         "the same in both: correct or remove doc.spans['krissel'], or name the group with "
         "spans_key."

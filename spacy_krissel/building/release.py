@@ -155,8 +155,8 @@ class Release:
     # What people added ----------------------------------------------------------------------------
 
     def own_rows(self) -> Rows:
-        """Return the rows of the prototypes that people added: gold mentions, and names that the
-        ontology did not have."""
+        """Return the rows of the prototypes that people added: gold mentions, and names that
+        were not in the ontology."""
         table, entities = self.old.prototypes, self.old.entities
         gold = table.rows_of_kinds(["gold"])
         if entities.details is None:

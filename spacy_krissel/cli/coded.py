@@ -19,9 +19,9 @@ _NO_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc")
 
 
 def coded_errors(command: Function, code: int = 1) -> Function:
-    """Wrap a command so that it ends with one message, no traceback and the exit `code` after a
-    coded error, a disk error or a lack of memory; with 130 when interrupted, and silently with 141
-    if nobody reads its output."""
+    """Wrap a command so that a coded error, a disk error or a lack of memory ends it with one
+    message, no traceback and the exit `code`. It ends with 130 when interrupted, and silently with
+    141 if nobody reads its output."""
 
     @wraps(command)
     def guarded(*args: Any, **settings: Any) -> Any:

@@ -91,7 +91,7 @@ def review(
     Half of the rows (more, if there are few distinct links) are drawn at random from all mentions
     linked to an entity: their `why` is "random", and their precision estimates that of the texts.
     They alternate with links to review first, one row per mention form and entity. Links on which
-    the pipelines disagree lead, by the number of such mentions. Those with the highest expected
+    the pipelines disagree lead, by the number of such mentions. Links with the highest expected
     number of errors follow: the sum of 1 - confidence over the mentions of the link (without
     confidence, of σ(-margin / 0.1), by the margin to the best other candidate). Reviewing may stop
     after any row. `rows` mentions and an example per distinct link, of 3 kB each, are held in

@@ -141,8 +141,7 @@ class UpdateSettings(OntologySettings):
     report: Table of all changes to write (.tsv), with or without an output
     texts: Docs with mentions (.spacy), or text, to compare the links of both releases on: JSONL,
         plain, .gz
-    min_kept: Smallest fraction of the entities of each source of the linker that the new release
-        must have
+    min_kept: Smallest fraction of the entities of each source that must be in the new release
     name: Name of the linker in the pipeline
     batch_size: Number of docs per batch
     """

@@ -432,7 +432,7 @@ def _joined(samples: Sequence[Sample]) -> Sample:
 
 
 def _mixed(samples: Sequence[tuple[Sample, float]]) -> Sample:
-    """Return samples as one, with these shares of the weight. Listed names weigh nothing."""
+    """Return samples as one, with these fractions of the weight. Listed names weigh nothing."""
     return _joined(
         [
             sample._replace(weight=share * weight / max(weight.sum(), TINY))

@@ -89,7 +89,10 @@ def _name_with(
     name_of: Callable[[list[int]], Any],
 ) -> tuple[list[int], list[int], Any] | None:
     """Return the longest part beyond `edge` that is a name with words of `own`, those words, and
-    what both are a name of. taken: words at the edges of other names, where a part ends."""
+    what both are a name of.
+
+    taken: words at the edges of other names, where a part ends.
+    """
     apart: list[list[int]] = [[edge]]
     while len(apart) < MAX_APART:
         at = edge + step * len(apart)

@@ -244,8 +244,8 @@ class Hit(NamedTuple):
 
 
 def has_case(name: str, surface: str) -> bool:
-    """Return whether a text has the case of a name: an acronym, or a name without a word of three
-    letters (A-2), only in its own, and a short word only if it is not all in capitals."""
+    """Return whether a text has the case of a name. An acronym, or a name without a word of three
+    letters (A-2), has its own only. A short word must not be all in capitals."""
     if is_acronym(name) or not _LONG_WORD.search(name):
         own, written = _letters(name), _letters(surface)
         return written in (own, own + "s")

@@ -31,7 +31,7 @@ class GrowingArray:
 
     @property
     def array(self) -> np.ndarray:
-        """All rows; what is appended later is not among them, and leaves them as they are."""
+        """All rows. Rows that are appended later are not among them, and change none."""
         if self._file is None:
             return self._room[: self._n]
         self._file.flush()

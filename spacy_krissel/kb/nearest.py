@@ -23,7 +23,7 @@ def nearest_among(
     """Return the row of the nearest prototype to each query's vector, and their inner product.
 
     The prototypes of pair i are `nearest[queries[i], columns[i]]` (m,), -1 padded; nearest is (q,
-    w, m). Of equal ones the first wins. RETURNS: (n,) both; -1 and -inf if there is none, and for
+    w, m). The first of equal ones wins. RETURNS: (n,) both; -1 and -inf if there is none, and for
     columns beyond those of `nearest`.
     """
     rows, best = (

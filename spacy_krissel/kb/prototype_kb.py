@@ -238,7 +238,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
 
         In its sentence the correction is the link, with confidence 1, whatever the settings. Other
         mentions of its canonical form gain evidence for the entity, by how alike the contexts are.
-        All other links stay as they are. The last correction of a mention counts.
+        No other link changes. The last correction of a mention counts.
 
         docs: mentions with the ids of their entities in `kb_id_`, "NIL" for none (`gold_spans`).
         source: a label, by which they can be undone (`remove_verdicts`).
@@ -266,7 +266,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
 
         In its sentence the mention is never linked to that entity; "NIL" links it to none at all.
         For other mentions of its canonical form the entity has less score and confidence, by how
-        alike the contexts are. All other links stay as they are.
+        alike the contexts are. No other link changes.
 
         The rest as in `add_corrections`.
         """

@@ -154,8 +154,8 @@ class Lookups:
     def entity_mask(self, types: Iterable[str]) -> Mask:
         """Return the mask of entities with one of these semantic types, for `search(allowed=)`.
 
-        Its shape is (n_entities,). Raises KrisselError K525 for a type that the knowledge base does
-        not have.
+        Its shape is (n_entities,). Raises KrisselError K525 for a type that is not in the
+        knowledge base.
         """
         return self.current.entities.mask(types)
 

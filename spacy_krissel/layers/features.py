@@ -118,7 +118,7 @@ def text_features(
 
 def word_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -> WordBags:
     """`text_features` by words, of one text or more. The contexts of 5,031 mentions have 170,000
-    words, of which 10,600 different ones have 146,000 features, in place of 1,221,000."""
+    words, of which 10,600 different ones have 146,000 features, instead of 1,221,000."""
     from . import feature_kernel
 
     codes, starts, lengths = _codes([f" {text} " for text in texts])

@@ -115,9 +115,11 @@ def _spellings(spelt: Rows, of_form: np.ndarray, symbols: np.ndarray) -> Arrays:
 def _read(
     forms: Callable[[slice], Sequence[str]], n: int, directory: Path | None
 ) -> tuple[Rows, Rows, Rows, np.ndarray, np.ndarray, Rows, GrowingArray, np.ndarray]:
-    """The hashes of each form, canonical and as written, and of its spelling (0 for none); whether
-    it is a symbol in capitals, and an acronym, which is one word; how many n-grams it has (n,);
-    their indices among all n-grams, form by form; and all n-grams, ascending."""
+    """Return arrays (n,) of forms, and their n-grams.
+
+    Per form: hashes of the canonical form, of the written one and of its spelling (0 for none);
+    whether it is a symbol in capitals, and an acronym, which is one word; the number of n-grams.
+    Then the indices of n-grams among all n-grams, form by form, and all n-grams, ascending."""
     hashes, written, spelt, sizes = (np.empty(n, dtype=np.int64) for _ in range(4))
     acronyms, symbols = np.zeros((2, n), dtype=np.int8)
     # Count phrases, and phrases in capitals: if most are in capitals, capitals carry no

@@ -26,7 +26,7 @@ def mention_key(text: str, start: int, end: int) -> int:
 
 
 def sentence_of(view: View) -> tuple[str, str, str]:
-    """Return the sentence left of the mention, the mention, and the sentence right of it.
+    """Return the sentence left of the mention, the mention, and the sentence to its right.
 
     White space and invisible characters are removed, and `KEY_CHARS` characters of each side are
     kept. So a view with `MINED_CHARS` characters of context, one from a table on one line, and the

@@ -74,7 +74,7 @@ def mine(
 
     ontology: ontology store or file, or the name of a vocabulary
     texts: JSONL, plain text, PubTator, PubMed's XML (these with .gz, too), Parquet, .tar.gz of
-        text; or folders of them
+        text; or folders with such files
     output: directory of the shards
     case: preserve, fold, or smart (fold, but acronyms as written)
     cap: maximum number of mentions per entity, a uniform sample of all its mentions; 0 keeps all

@@ -293,7 +293,7 @@ class NameTable:
     def _hash_block(self, names: list[NormalizedName], number: int) -> dict[str, Any]:
         """Return the columns of names, and the hashes of their beginnings.
 
-        number: the number of names before these.
+        number: the number of earlier names.
         """
         import pyarrow as pa
 

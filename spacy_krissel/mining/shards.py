@@ -284,7 +284,7 @@ class MinedEntities:
 
     rows: of the entities in the ontology, (n,).
     starts: position of the first mention of each, and the end of the last, (n + 1,).
-    Raises KrisselError K106 for an entity that the ontology does not have.
+    Raises KrisselError K106 for an entity that is not in the ontology.
     """
 
     def __init__(self, shards: MentionShards, ontology: OntologyStore) -> None:

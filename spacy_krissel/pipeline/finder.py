@@ -208,9 +208,9 @@ class KrisselFinder(KrisselPipe):
         return super().__reduce__()
 
     def learn(self, docs: Iterable[Doc], kb: PrototypeKB) -> dict[str, int]:
-        """Learn from docs in which all mentions are annotated: add the names of gold mentions that
-        are not found as their entity to `added_names`, and found names of which few mentions are
-        gold to `stop_names`. Names that are in either setting already stay there.
+        """Learn from docs in which all mentions are annotated. Names of gold mentions that are not
+        found as their entity go to `added_names`, and found names of which few mentions are gold to
+        `stop_names`. Names that are in either setting already stay there.
 
         kb: the linker's, which has the entities. Gold mentions without an id, or with one that it
             lacks, do not count.

@@ -304,7 +304,7 @@ class KrisselReranker(KrisselPipe):
         linker's scores.
 
         ontology: loads the entities that describe candidates (`spacy-krissel.OntologyFromDisk.v1`).
-            Those in the linker's knowledge base are kept, or all if it holds most of them.
+            Entities in the linker's knowledge base are kept, or all if it holds most of them.
         Raises KrisselError K610 (no such linker), K616 (no ontology).
         """
         check_examples(get_examples, "KrisselReranker.initialize")

@@ -61,7 +61,7 @@ class LinkerSettings(Settings):
     confidence: coefficients of `Confidence`, as `krissel confidence` fits them; empty: candidates
         have none.
     nil_share_by_label: expected fraction of mentions without an entity in the knowledge base, by
-        the label of their spans, in place of the `nil_share` of `confidence`. `krissel confidence
+        the label of their spans, instead of the `nil_share` of `confidence`. `krissel confidence
         --texts` fits it.
     context: what is encoded with a mention: "window", the text around it; "sentence", its sentence
         with all mentions there, which encoders with `units` read in one pass; "none", nothing.

@@ -46,7 +46,7 @@ def link_row(span: Span, text: str, doc_id: str) -> dict[str, str]:
 
 def links_page(docs: Iterable[Doc], spans_key: str = "") -> str:
     """Return displaCy's page of the mentions with their entities, with candidates in the tooltip.
-    Of overlapping mentions the longest is shown. Ids are links if `entity_url` returns an address.
+    The longest of overlapping mentions is shown. Ids are links if `entity_url` returns an address.
     """
     parsed = []
     for doc in docs:

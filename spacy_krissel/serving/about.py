@@ -22,10 +22,15 @@ _LICENCES = {
 
 
 def about(nlp: Language, linker: KrisselLinker) -> dict[str, Any]:
-    """Return facts about a pipeline, as JSON: "entities", their number; "vocabularies"
-    (`vocabularies`); "finders", the components that find mentions; "labels" of mentions that
-    finders give or the linker distinguishes; "formats" of an export; "min_confidence", None without
-    confidences."""
+    """Return facts about a pipeline, as JSON.
+
+    entities: their number.
+    vocabularies: `vocabularies`.
+    finders: the components that find mentions.
+    labels: of mentions that finders give or the linker distinguishes.
+    formats: of an export.
+    min_confidence: None without confidences.
+    """
     finders = mention_setters(nlp)
     labels = {label for name in finders for label in nlp.pipe_labels.get(name, ())}
     labels |= linker.cfg["types_by_label"].keys()

@@ -110,9 +110,15 @@ class ExportIn(LinkIn):
 
 class CorrectionIn(Strict):
     """Correction of the mention `text[start:end]` to the entities `right`: one, or several for a
-    composite mention. rejected: entities that it is not. Without both, the vocabulary has none for
-    it. same_document: it holds in texts with this `doc` or content only, not in each that has the
-    sentence. linked: the earlier link. doc: an id of the text. author: of the correction."""
+    composite mention. Without `right` and `rejected`, the vocabulary has no entity for the mention.
+
+    rejected: entities that it is not.
+    same_document: it holds in texts with this `doc` or content only, not in each that has the
+        sentence.
+    linked: the earlier link.
+    doc: an id of the text.
+    author: of the correction.
+    """
 
     text: str
     start: Annotated[int, Field(ge=0)]

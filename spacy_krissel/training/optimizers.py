@@ -12,7 +12,7 @@ from ..util.settings import NotNegative, Positive, PositiveInt, checked
 
 class AdamW(Optimizer):
     """thinc's Adam with decoupled weight decay, except for biases and layer norms, and with a bound
-    on the norm of all gradients of a component. thinc's `grad_clip` bounds the norm of each
+    on the norm of all gradients of a component. The original `grad_clip` bounds the norm of each
     parameter's gradient instead.
 
     clip_norm: the bound, which the component applies before the step; 0 for none.

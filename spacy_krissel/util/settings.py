@@ -79,8 +79,8 @@ def checked(declared: Declared) -> Declared:
     """Decorate a function, or the `__init__` of a class, to refuse settings of a wrong type or out
     of bounds.
 
-    A setting is a parameter annotated as a number, text, path, boolean or literal, or a list or
-    dictionary of these. Bounds are pydantic's, as in `Annotated[int, Field(ge=1)]` or the types
+    A setting is a parameter annotated as a number, text, path, boolean or literal, or as a list or
+    dictionary. Bounds are pydantic's, as in `Annotated[int, Field(ge=1)]` or the types
     above. Other parameters are not checked. NumPy numbers become plain numbers, tuples and sets
     become lists, and text becomes a `Path` where one is declared.
 

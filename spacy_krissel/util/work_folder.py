@@ -128,8 +128,8 @@ class WorkFolder:
             raise KrisselError(Errors.K045.format(path=self.path))
 
     def temporary(self, name: str) -> Path:
-        """Return a new path in the folder, for a file that is renamed to `name` or becomes part of
-        it.
+        """Return a new path in the folder, for a file that is renamed to `name` or is a part of
+        that file.
         """
         return self.path / f"{name}.{uuid.uuid4().hex}.tmp"
 

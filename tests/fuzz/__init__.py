@@ -1,4 +1,4 @@
-"""A fuzzer of every reader: `python -m tests.fuzz --minutes 30`, see docs/reliability.md."""
+"""A fuzzer of every reader: `python -m tests.fuzz --minutes 30`, see README.md."""
 
 import sys
 from pathlib import Path

@@ -26,7 +26,7 @@ Json = dict[str, Any]
 @reporting
 def read_label_studio(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
     """Yield the tasks of a Label Studio export in JSON, with the labelling configuration of
-    `render/formats/label_studio.py`: a region's label is its first one, and its ids are in its text
+    `render/formats/label_studio.py`. A region's label is its first one, and its ids are in its text
     area, joined by `|`.
 
     The last annotation of a task that was not cancelled counts. A task without one is counted in

@@ -61,7 +61,7 @@ def _header(line: str) -> Header | None:
 
 
 def _rows(records: RecordFile) -> Iterator[tuple[str, Header]]:
-    """Yield the lines below the column names, with these."""
+    """Yield the lines below the column names, with the names."""
     header: Header | None = None
     for line in records.lines():
         if line.startswith(COMMENT):

@@ -273,7 +273,7 @@ class Query:
         self, types: Sequence[str], by_label: Mapping[str, Sequence[str]]
     ) -> Iterator[tuple[Any, "Query"]]:
         """Yield groups of mentions that may be linked to the same types of entities, () for all:
-        their rows, and a query of them.
+        their rows, and their query.
 
         by_label: the types for spans of a label, instead of `types`.
         """

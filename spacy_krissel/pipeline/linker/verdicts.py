@@ -230,7 +230,7 @@ class Said(NamedTuple):
 
 def _said(query: Query) -> Iterator[tuple[int, Said]]:
     """Yield the mentions of the query that are those of verdicts, by their sentences, with the sum
-    of these. All fragments of a mention have the same."""
+    of the verdicts. All fragments of a mention have the same sum."""
     if not query.spans:
         return
     table, texts = query.kb.verdicts, _Documents(query)
@@ -281,7 +281,7 @@ class _Documents:
         return 1 + ((said["start"], said["end"]) == (span.start_char, span.end_char))
 
     def fragments(self, mention: int) -> Sequence[int]:
-        """Return the mention, or all fragments of it."""
+        """Return the mention, or all of its fragments."""
         query, id_ = self._query, self._query.spans[mention].id_
         if not id_:
             return [mention]

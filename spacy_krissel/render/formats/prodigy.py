@@ -17,7 +17,7 @@ NONE = {"id": NIL, "text": "none of these"}
 
 def write_prodigy(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write one task per mention for `choice`: the candidates, best first, with their matches and
-    scores, and "none of these". The linked entity is preselected."""
+    scores, and one for none. The linked entity is preselected."""
     for doc in docs:
         for each in linked_mentions(doc, key):
             file_.write(

@@ -64,7 +64,7 @@ class GoldCorpus(_GoldDocuments):
     id that is not in the ontology counts as none (KW603). In training, composite mentions are not
     linked, since they do not mention a single entity; in development, any of their ids is correct.
 
-    path: a .spacy file, or a folder of them.
+    path: a .spacy file, or a folder of .spacy files.
     ontology: path of the ontology store.
     split: "train" or "dev", divided by document (`GoldSplit`), or "all".
     dev_share: fraction of the documents in "dev".

@@ -53,14 +53,14 @@ class LossTerm(NamedTuple):
 @checked
 @dataclass(eq=False)
 class LabelAttentionObjective:
-    """Two losses over texts and names. The first trains the encoder (LSS-NT-Xent, eq. 4). The
-    context that one name of a text's entity attends to, a name drawn at each step, should be
-    similar to those of its synonyms and dissimilar to those of entities that the text is not about.
+    """Two losses over texts and names. The first trains the encoder (LSS-NT-Xent, eq. 4). At each
+    step a name of a text's entity is drawn. The context that it attends to should be similar to
+    those of its synonyms, and dissimilar to those of entities outside the text.
     The second trains the classifier (§3.3); its gradient stops there.
 
     Negatives are drawn once per batch, first entities and then a name of each, so that entities
     with few names are not rare. A text's own entities, and those that share a name with one, are
-    not negatives of it. The paper leaves open whether each pair has its own.
+    not its negatives. The paper leaves open whether each pair has its own.
 
     loss: of the cosines of one name's context with those of its synonyms and of other names, for
         each text and each of its entities, such as `spacy-krissel.SoftmaxLoss.v1` with `positives =

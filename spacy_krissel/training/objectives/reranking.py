@@ -70,7 +70,7 @@ class RerankObjective:
     seed: seed of hiding and removal.
     fgsm_weight: λ of adversarial examples, for models that read a transformer (`with_adversary`;
         PEL's Table 6 has them for its ranker too).
-    fgsm_epsilon: ε of these.
+    fgsm_epsilon: their ε.
     """
 
     loss: Loss
