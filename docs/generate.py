@@ -232,7 +232,12 @@ def terms_page() -> str:
     from spacy_krissel.evaluation.end_to_end_report import KINDS
     from spacy_krissel.evaluation.report import MEANINGS
 
-    lines = ["# Terms of evaluation", "", "The terms of `krissel evaluate` and its page.", ""]
+    lines = [
+        "# Terms of evaluation",
+        "",
+        "The terms of `krissel evaluate` and its page, with the kinds of prototypes.",
+        "",
+    ]
     lines += meanings("term", MEANINGS)
     lines += ["## Errors of `--end-to-end`", "", "The first that holds counts.", ""]
     lines += meanings("error", KINDS)

@@ -379,13 +379,6 @@ def test_every_term_has_an_explanation(report):
 
 
 def test_the_documentation_explains_terms_like_the_report():
-    # The kinds of matches have names of their own.
-    _, _, kinds = (DOCS / "quickstart.md").read_text(encoding="utf8").partition("| kind |")
-    found = terms_of(kinds.partition("### How a name")[0])
-    # As the kind of a prototype only.
-    assert found.pop("gold") != MEANINGS["gold"]
-    found = {term: meaning for term, meaning in found.items() if term in MEANINGS}
-    assert len(found) == 5 and found == {term: MEANINGS[term] for term in found}
     page, known = terms_of(GENERATE.PAGES["terms.md"]()), {**MEANINGS, **KINDS}
     assert {term: page[term] for term in known} == known
     found = terms_of((DOCS / "evaluate.md").read_text(encoding="utf8"))
