@@ -34,9 +34,7 @@ COMPONENT_PARTS = {
     "model": "the encoder, a registered model",
     "objective": "how it is trained; null for a component that is not",
     "generate_empty_kb": "makes the knowledge base that is filled or loaded, with its index",
-    "terms": (
-        "further terms of the score, each under its name ([Add a term](how-it-works.md#add-a-term))"
-    ),
+    "terms": "further terms of the score, each under its name (How it works: Add a term)",
     "kb_path": (
         "folder of a knowledge base that several pipelines share; null: it is saved with the "
         "pipeline"
@@ -226,6 +224,68 @@ def errors_page() -> str:
             seen = title
         shown = html.escape(message.removeprefix(f"[{code}] "))
         lines += [f"### {code} {{#{code}}}", "", f"<p>{shown}</p>", ""]
+    return "\n".join(lines) + "\n"
+
+
+@page("terms.md")
+def terms_page() -> str:
+    from spacy_krissel.evaluation.end_to_end_report import KINDS
+    from spacy_krissel.evaluation.report import MEANINGS
+
+    lines = [
+        "# Terms of evaluation",
+        "",
+        "The terms of `krissel evaluate` and its page, with the kinds of prototypes.",
+        "",
+    ]
+    lines += meanings("term", MEANINGS)
+    lines += ["## Errors of `--end-to-end`", "", "The first that holds counts.", ""]
+    lines += meanings("error", KINDS)
+    return "\n".join(lines) + "\n"
+
+
+def meanings(first: str, of_terms: dict[str, str]) -> list[str]:
+    rows = [f"| {cell(text(term))} | {cell(text(what))} |" for term, what in of_terms.items()]
+    return [f"| {first} | meaning |", "| --- | --- |", *rows, ""]
+
+
+@page("vocabularies.md")
+def vocabularies_page() -> str:
+    from spacy_krissel.ontology.readers.table import HEADERS
+    from spacy_krissel.ontology.vocabularies import VOCABULARIES
+
+    lines = [
+        "# Vocabularies and columns",
+        "",
+        (
+            "The names that stand for a publisher's file "
+            "([Your own ontology](own-ontology.md#vocabularies-by-name))."
+        ),
+        "",
+        "| name | vocabulary | licence | how to get it |",
+        "| --- | --- | --- | --- |",
+    ]
+    for each in VOCABULARIES.values():
+        how = f"[login]({each.address}), then `{each.command}`" if each.command else "downloaded"
+        licence = f"[{each.licence}]({each.terms})" if each.terms else each.licence
+        cells = (f"`{each.name}`", each.title, licence, how)
+        lines.append(f"| {' | '.join(map(cell, cells))} |")
+    lines += [
+        "",
+        "## Columns of tables",
+        "",
+        (
+            "The usual names of columns, by which [a table](formats.md#tables) is read. Case, "
+            "spaces and underscores do not matter."
+        ),
+        "",
+        "| part | names |",
+        "| --- | --- |",
+        *(
+            f"| {part} | {', '.join(f'`{each}`' for each in names)} |"
+            for part, names in HEADERS.items()
+        ),
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -27,7 +27,7 @@ BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<reason>.+?) -->\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$",
     re.M | re.S,
 )
-README_BYTES = 8 * 1024
+README_BYTES = 6 * 1024
 
 
 class Block(NamedTuple):

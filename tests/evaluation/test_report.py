@@ -5,8 +5,10 @@ from pathlib import Path
 from shutil import which
 
 import pytest
+from test_documentation import GENERATE
 
 from spacy_krissel.evaluation import report as report_module
+from spacy_krissel.evaluation.end_to_end_report import KINDS
 from spacy_krissel.evaluation.metrics import compare, measure, span_scores
 from spacy_krissel.evaluation.report import MEANINGS, Report, error_reason, meaning
 from spacy_krissel.evaluation.tables import (
@@ -377,14 +379,14 @@ def test_every_term_has_an_explanation(report):
 
 
 def test_the_documentation_explains_terms_like_the_report():
-    # The kinds of matches have names of their own.
-    kinds, _, _ = (DOCS / "quickstart.md").read_text(encoding="utf8").partition("### How a name")
-    text = (DOCS / "evaluate.md").read_text(encoding="utf8") + kinds
-    found = dict(re.findall(r"^\| `?([\w ]+)`? \| (.+) \|$", text, re.MULTILINE))
-    # As the kind of a prototype only.
-    assert found.pop("gold") != MEANINGS["gold"]
-    found = {term: meaning for term, meaning in found.items() if term in MEANINGS}
-    assert len(found) > 25 and found == {term: MEANINGS[term] for term in found}
+    page, known = terms_of(GENERATE.PAGES["terms.md"]()), {**MEANINGS, **KINDS}
+    assert {term: page[term] for term in known} == known
+    found = terms_of((DOCS / "evaluate.md").read_text(encoding="utf8"))
+    assert [term for term, what in found.items() if known.get(term, what) != what] == []
+
+
+def terms_of(page):
+    return dict(re.findall(r"^\| `?([^`|]+)`? \| (.+) \|$", page, re.MULTILINE))
 
 
 @pytest.mark.parametrize(
