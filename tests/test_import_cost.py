@@ -59,7 +59,7 @@ def test_unknown_attribute_raises():
 
 @pytest.mark.parametrize(
     "first, then",
-    [("spacy", "spacy_krissel.pipeline.factories"), ("spacy.cli", "spacy_krissel.cli.app")],
+    [("spacy", "spacy_krissel.pipeline.factories"), ("spacy.cli", "spacy_krissel.cli.in_spacy")],
 )
 def test_entry_points_import_nothing_heavy(first, then):
     """Beyond what spaCy brings itself: thinc, for one, imports torch where it is installed."""

@@ -1,8 +1,7 @@
-"""Command `krissel …`, or `python -m spacy krissel …`: each subcommand is a plain function, whose
-signature defines its options.
+"""Command `krissel …`: each subcommand is a plain function, whose signature defines its options.
 
-spaCy's command line imports this module through the `spacy_cli` entry point each time it starts, so
-nothing heavy is imported here. The module of a command is imported when the command runs.
+Nothing heavy is imported here, not even spaCy. The module of a command is imported when the command
+runs.
 """
 
 from collections.abc import Callable
@@ -11,13 +10,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
-from spacy.cli._util import app
 from typer.core import TyperGroup
 
 from ..util.plugins import Registry
 from .coded import INTERRUPTED as INTERRUPTED
 from .coded import coded_errors
-from .options import Command, click_command
+from .options import Command, click_command, listed_command
 from .options import command_line as command_line
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -51,6 +49,14 @@ class LazyGroup(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         # spaCy's own commands are listed without panels.
         super().__init__(**{**settings, "rich_markup_mode": "rich"})
+        self._is_listing = False
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self._is_listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._is_listing = False
 
     @coded_errors
     def list_commands(self, ctx: Any) -> list[str]:
@@ -61,11 +67,10 @@ class LazyGroup(TyperGroup):
         if cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
         found = self.lazy[cmd_name]
-        return click_command(
-            cmd_name,
-            found if isinstance(found, Command) else Command(found, "Plugins"),
-            coded_errors,
-        )
+        command = found if isinstance(found, Command) else Command(found, "Plugins")
+        if self._is_listing and isinstance(command.function, str):
+            return listed_command(cmd_name, command)
+        return click_command(cmd_name, command, coded_errors)
 
 
 # Option names for the parameter `name`.
@@ -223,7 +228,6 @@ krissel = CodedApp(
     no_args_is_help=True,
     commands=COMMANDS,
 )
-app.add_typer(krissel)
 
 
 def main() -> None:

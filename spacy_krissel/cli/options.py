@@ -1,16 +1,19 @@
 """Options of a command, made from the signature and the docstring of the function that does its
 work."""
 
+import ast
 import inspect
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand
 
 from ..errors import KrisselError
 from ..util.settings import UNION, bounds, check, describe_type, listed, parameter_help
@@ -123,6 +126,17 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
         guard(run)
     )
     return typer.main.get_command(single)
+
+
+def listed_command(name: str, command: Command) -> Any:
+    """Return a command with no more than the help of all commands shows. The docstring is read from
+    the source: imports of all modules take seconds."""
+    module, _, function = str(command.function).partition(":")
+    spec = find_spec(f"{command.package}.{module}")
+    source = spec.loader.get_source(spec.name) if spec and spec.loader else ""  # type: ignore[attr-defined]
+    found = (each for each in ast.parse(source).body if getattr(each, "name", "") == function)
+    help = ast.get_docstring(next(found)) or ""  # type: ignore[arg-type]
+    return TyperCommand(name, help=help.partition("\n\n")[0], rich_help_panel=command.panel)
 
 
 def _functions(command: Command) -> tuple[Callable[..., Any], Callable[..., str] | None]:

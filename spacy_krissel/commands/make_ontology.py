@@ -17,8 +17,9 @@ from ..ontology.readers.table import read_table as read_table
 from ..ontology.shared_names import Order, homonym_report
 from ..ontology.store import KIND, OntologyStore
 from ..ontology.vocabularies import VOCABULARIES
-from ..ontology.vocabularies.cache import cache_folder, fetch, verified_record
+from ..ontology.vocabularies.cache import fetch, verified_record
 from ..util.atomic import check_file, write_text
+from ..util.cache import cache_folder
 from ..util.manifest import check_replaceable
 from ..util.outputs import writes
 from ..util.settings import checked, explicit_settings, takes

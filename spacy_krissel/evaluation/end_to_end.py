@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from spacy.language import Language
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..mentions.annotations import NIL, spans_of
+from ..mentions.annotations import NIL, fragments_of, spans_of
 from ..mentions.discontinuous import DISJOINT_KEY, holds_fragments, read_fragments
 from ..mentions.gold_ids import Resolver
 from ..mentions.gold_mentions import primary_id, split_gold
@@ -206,7 +206,7 @@ def predicted_links(doc: Doc, spans_keys: Iterable[str], store: Resolver) -> lis
     """Return the distinct links of a doc, sorted. `NIL` is no link.
 
     spans_keys: groups of `doc.spans`; "" stands for `doc.ents`. Discontinuous mentions have their
-        outer span.
+        outer span, also those of which `doc.ents` hold a part (`fragments_of`).
     """
     found: list[tuple[int, int, str]] = []
     for key in spans_keys:
@@ -214,8 +214,9 @@ def predicted_links(doc: Doc, spans_keys: Iterable[str], store: Resolver) -> lis
             mentions = read_fragments(doc, key)
             found += ((*_outer(doc, each.fragments), each.kb_id) for each in mentions)
         else:
-            spans: Sequence[Span] = spans_of(doc, key)
-            found += ((span.start_char, span.end_char, span.kb_id_) for span in spans)
+            for span in spans_of(doc, key):
+                fragments = fragments_of(span)
+                found.append((fragments[0][0], fragments[-1][1], span.kb_id_))
     links = {
         Link(start, end, primary_id(kb_id, store))
         for start, end, kb_id in found

@@ -122,6 +122,16 @@ def spans_of(doc: Doc, spans_key: str) -> tuple[Span, ...]:
     return tuple(doc.spans[spans_key]) if spans_key in doc.spans else ()
 
 
+def fragments_of(span: Span) -> Sequence[Sequence[int]]:
+    """Return the (start, end) in characters of each part of the mention that a span stands for.
+
+    There is more than one where `krissel_finder` wrote the part that stands apart in a coordination
+    to `doc.ents`, which hold no discontinuous mention: *palate* for *cleft* … *palate*.
+    """
+    found = span._.get(FOUND) or {}
+    return found.get("fragments") or [[span.start_char, span.end_char]]
+
+
 def set_spans(doc: Doc, spans: Sequence[Span], spans_key: str) -> None:
     """Set `doc.spans[spans_key]`, or `doc.ents` if the key is "", to these spans."""
     if spans_key:

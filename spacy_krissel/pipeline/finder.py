@@ -49,7 +49,8 @@ class KrisselFinder(KrisselPipe):
 
     Each found span says what it is a name of, in `span._.krissel_found`: "text", the words of the
     mention; "name", as in the knowledge base; "ids", of the entities that have it; "variant", how
-    the text gives it (`finding.finder.Variant`). `krissel_linker` chooses among these entities.
+    the text gives it (`finding.finder.Variant`); in a coordination also "fragments", the offsets in
+    characters of the parts of the mention. `krissel_linker` chooses among these entities.
     Entities that another component set stay. Made by the factory `krissel_finder`.
     """
 
@@ -391,9 +392,12 @@ def _annotated(doc: Doc, kb: PrototypeKB) -> dict[tuple[int, int], tuple[str, ..
 
 def _said(match: Match) -> dict[str, Any]:
     named = match.named
-    return {
+    said: dict[str, Any] = {
         "text": match.text,
         "name": named.name,
         "ids": list(named.ids),
         "variant": match.variant,
     }
+    if len(match.fragments) > 1:
+        said["fragments"] = [list(fragment) for fragment in match.fragments]
+    return said

@@ -9,7 +9,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
 from ..kb.candidates import matched_name
-from ..mentions.annotations import spans_of
+from ..mentions.annotations import fragments_of, spans_of
 from ..mentions.discontinuous import holds_fragments, join_fragments
 from ..mentions.gold_mentions import ID_KEY, document_id
 from ..ontology.entity import entity_url
@@ -94,11 +94,14 @@ def doc_to_dict(doc: Doc, spans_key: str = "") -> dict[str, Any]:
 def whole_mentions(doc: Doc, spans_key: str = "") -> list[dict[str, Any]]:
     """Return the mentions of `mention_dicts`, those in several fragments as one: from the first to
     the last, with the (start, end) of each as "fragments"."""
-    found = mention_dicts(doc, spans_key)
+    text, spans, found = doc.text, spans_of(doc, spans_key), mention_dicts(doc, spans_key)
+    if not spans_key:
+        pairs = zip(map(fragments_of, spans), found, strict=True)
+        return [_whole(text, mention, fragments) for fragments, mention in pairs]
     if not holds_fragments(doc, spans_key):
         return found
-    text, groups = doc.text, dict[tuple[str, ...], list[tuple[Span, dict[str, Any]]]]()
-    for number, (span, mention) in enumerate(zip(spans_of(doc, spans_key), found, strict=True)):
+    groups = dict[tuple[str, ...], list[tuple[Span, dict[str, Any]]]]()
+    for number, (span, mention) in enumerate(zip(spans, found, strict=True)):
         own = ("shared", span.id_, span.kb_id_, span.label_) if span.id_ else (str(number),)
         groups.setdefault(own, []).append((span, mention))
     return [_joined(doc, text, group) for group in groups.values()]
@@ -108,8 +111,6 @@ def _joined(doc: Doc, text: str, group: Sequence[tuple[Span, dict[str, Any]]]) -
     mention = dict(group[0][1])
     tokens = join_fragments((span.start, span.end) for span, _ in group)
     fragments = [[doc[start].idx, doc[end - 1].idx + len(doc[end - 1])] for start, end in tokens]
-    mention["start"], mention["end"] = fragments[0][0], fragments[-1][1]
-    mention["text"] = text[mention["start"] : mention["end"]]
     # Candidates belong to offsets, which fragments of several mentions may share.
     of_fragments = [each["candidates"] for _, each in group]
     mention["candidates"] = next(
@@ -120,7 +121,15 @@ def _joined(doc: Doc, text: str, group: Sequence[tuple[Span, dict[str, Any]]]) -
         ),
         of_fragments[0],
     )
-    return {**mention, "fragments": fragments} if len(fragments) > 1 else mention
+    return _whole(text, mention, fragments)
+
+
+def _whole(
+    text: str, mention: dict[str, Any], fragments: Sequence[Sequence[int]]
+) -> dict[str, Any]:
+    start, end = fragments[0][0], fragments[-1][1]
+    whole = {**mention, "start": start, "end": end, "text": text[start:end]}
+    return {**whole, "fragments": fragments} if len(fragments) > 1 else whole
 
 
 def mention_dicts(doc: Doc, spans_key: str = "") -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, NamedTuple
 
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import Errors, KrisselError
 from .atomic import check_parent, commit_folder, temporary_folder
+from .cache import cache_folder
 from .disk import coded_io
 from .outputs import SYSTEM_FILES
 
@@ -74,6 +75,12 @@ class _Verified(NamedTuple):
 
 # Files with the recorded hash. A file changed later has another time and is hashed again.
 _verified: set[_Verified] = set()
+# Folder of the stamps in the cache: an empty file for each large file with the recorded hash, which
+# other processes then do not hash again. Not next to the file: its folder may be read-only, is
+# packaged, and holds what its manifest lists.
+STAMPS = "verified"
+# Below this many bytes, hashing takes less than a tenth of a second.
+MIN_STAMPED_BYTES = 2**26
 
 
 def sha256_file(path: Path) -> str:
@@ -190,7 +197,8 @@ def read_manifest(
     """Read and check the manifest of the directory `path`.
 
     Every file must exist with its recorded size and SHA-256. Hashing takes about 0.7 seconds per
-    gigabyte and core, once per process for an unchanged file.
+    gigabyte and core: once per process for an unchanged file, and once per machine for a large one
+    (`STAMPS`).
 
     verify: False skips the hashes of files. schema: required keys.
 
@@ -329,12 +337,25 @@ def _problem(file_: Path, described: FileEntry, verify: bool) -> str:
     )
     if not verify or state in _verified:
         return ""
+    stamp = _stamp_of(state) if found.st_size >= MIN_STAMPED_BYTES else None
+    if stamp is not None and stamp.exists():
+        return ""
     began = time.time()
     if sha256_file(file_) != described.sha256:
         return "its SHA-256 is not the recorded one"
     if began - max(found.st_mtime, found.st_ctime) > CLOCK_STEP:
         _verified.add(state)
+        if stamp is not None:
+            # Without a cache that can be written, each process hashes once.
+            with suppress(OSError):
+                stamp.parent.mkdir(parents=True, exist_ok=True)
+                stamp.touch()
     return ""
+
+
+def _stamp_of(state: _Verified) -> Path:
+    # As text, since `hash` differs between processes.
+    return cache_folder() / STAMPS / hashlib.sha256(repr(tuple(state)).encode()).hexdigest()
 
 
 def _files_of_kind(path: Path, kind: str) -> list[str] | None:

@@ -1,6 +1,7 @@
 """The guard that all commands share."""
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from spacy_krissel.cli.app import coded_errors, command_line, main
+from spacy_krissel.cli.app import _BUILT_IN, coded_errors, command_line, main
+from spacy_krissel.cli.options import click_command, listed_command
 from spacy_krissel.errors import KrisselError, KrisselWarning
 
 
@@ -88,8 +90,7 @@ def test_a_warning_is_printed_without_file_and_line():
 
 CLOSED = """
 import sys
-from spacy.cli._util import app
-from spacy_krissel.cli.app import krissel
+from spacy_krissel.cli.in_spacy import app, krissel
 
 @krissel.command("talk")
 def talk() -> None:
@@ -124,6 +125,34 @@ def test_a_report_names_the_command_as_typed(monkeypatch, typed):
     monkeypatch.setattr(sys, "argv", typed)
     assert command_line() in ("krissel link", "python -m spacy krissel link")
     assert command_line().startswith("krissel") == typed[0].endswith("krissel")
+
+
+HELP = """
+import json, sys
+from spacy_krissel.cli.app import main
+sys.argv = ["krissel", "--help"]
+try:
+    main()
+finally:
+    print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_the_help_of_all_commands_imports_none():
+    run = [sys.executable, "-c", HELP]
+    printed = subprocess.run(run, check=True, capture_output=True, encoding="utf8").stdout
+    *help, modules = printed.splitlines()
+    assert {"spacy", "thinc", "torch", "numpy"}.isdisjoint(json.loads(modules))
+    assert any("build" in line and "Build a linker from an ontology" in line for line in help)
+
+
+@pytest.mark.parametrize("name", _BUILT_IN)
+def test_the_help_of_all_commands_says_what_that_of_each_says(name):
+    listed = listed_command(name, _BUILT_IN[name])
+    own = click_command(name, _BUILT_IN[name], coded_errors)
+    first, _, _ = own.help.partition("\n\n")
+    assert listed.help.replace("\n", " ") == first
+    assert listed.rich_help_panel == own.rich_help_panel
 
 
 def test_the_console_script_is_installed():

@@ -128,6 +128,7 @@ def test_entities_are_found_in_gaps(nlp):
             "name": "cleft palate",
             "ids": ["P"],
             "variant": "coordination",
+            "fragments": [[0, 5], [14, 20]],
         },
         {"text": "kidney stones", "name": "kidney stone", "ids": ["K"], "variant": "form"},
     ]

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import time
 
 import pytest
@@ -190,6 +191,64 @@ def hashed(monkeypatch):
         module, "sha256_file", lambda path: (found.append(path.name), sha256_file(path))[1]
     )
     return found
+
+
+@pytest.fixture
+def stamped(directory, monkeypatch, tmp_path):
+    """A directory whose files are stamped, however small, after they are hashed."""
+    monkeypatch.setattr(module, "CLOCK_STEP", 0.05)
+    monkeypatch.setattr(module, "MIN_STAMPED_BYTES", 5)
+    monkeypatch.setenv("KRISSEL_CACHE", str(tmp_path / "cache"))
+    time.sleep(0.1)
+    return directory
+
+
+def in_another_process(monkeypatch):
+    monkeypatch.setattr(module, "_verified", set())
+
+
+def test_other_processes_do_not_hash_a_large_file_again(stamped, hashed, monkeypatch):
+    for _ in range(3):
+        read_manifest(stamped, KIND, 1)
+        in_another_process(monkeypatch)
+    assert hashed.count("a.txt") == 1
+    assert hashed.count("b.bin") == 3, "it has four bytes"
+
+
+@pytest.mark.parametrize("keep_time", [True, False])
+def test_a_changed_or_copied_file_is_hashed_in_spite_of_a_stamp(
+    stamped, monkeypatch, tmp_path, keep_time
+):
+    read_manifest(stamped, KIND, 1)
+    in_another_process(monkeypatch)
+    other = tmp_path / "other"
+    shutil.copytree(stamped, other)
+    for path in (stamped, other):
+        before = (path / "a.txt").stat()
+        (path / "a.txt").write_text("alphA")
+        if keep_time:
+            os.utime(path / "a.txt", ns=(before.st_atime_ns, before.st_mtime_ns))
+        with pytest.raises(KrisselError, match="K004.*a.txt.*SHA-256"):
+            read_manifest(path, KIND, 1)
+
+
+def test_a_damaged_file_is_not_stamped(stamped, monkeypatch, tmp_path):
+    (stamped / "a.txt").write_text("alphA")
+    time.sleep(0.1)
+    for _ in range(2):
+        with pytest.raises(KrisselError, match="K004.*a.txt.*SHA-256"):
+            read_manifest(stamped, KIND, 1)
+        in_another_process(monkeypatch)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_cache_that_cannot_be_written_costs_time_alone(stamped, hashed, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("KRISSEL_CACHE", str(tmp_path / "file" / "cache"))
+    for _ in range(2):
+        read_manifest(stamped, KIND, 1)
+        in_another_process(monkeypatch)
+    assert hashed.count("a.txt") == 2
 
 
 def test_unchanged_file_is_hashed_once(directory, hashed, monkeypatch):

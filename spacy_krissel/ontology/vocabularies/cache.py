@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +16,7 @@ from zipfile import is_zipfile
 
 from ...errors import Errors, KrisselError
 from ...util.atomic import commit_folder, temporary_folder
+from ...util.cache import cache_folder
 from ...util.disk import coded_damage, coded_io
 from ...util.inputs import CHUNK
 from ...util.limits import UNPACKED
@@ -95,13 +95,6 @@ def fetch(
                 folder, work, known, refresh, progress
             )
     return folder / record["read"], record
-
-
-def cache_folder() -> Path:
-    """Return `KRISSEL_CACHE`, or the system's cache folder."""
-    import pooch
-
-    return Path(os.environ.get("KRISSEL_CACHE") or pooch.os_cache("spacy-krissel")).absolute()
 
 
 def verified_record(folder: Path) -> dict[str, Any] | None:
