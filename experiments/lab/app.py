@@ -39,6 +39,7 @@ COMMANDS = {
     "open-texts": _command("data.compact:open_texts", "Data sets"),
     "phrases": _command("data.phrases:phrases", "Data sets"),
     "words": _command("data.words:words", "Data sets"),
+    "word-links": _command("data.word_links:word_links", "Data sets"),
     "gsc-plus": _command("data.compact:gsc_plus", "Data sets"),
     "compact": _command("data.compact:make_compact", "Data sets"),
     "ablation": _command("ablation.runner:run_ablation", "Measure"),

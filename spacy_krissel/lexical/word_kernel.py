@@ -10,9 +10,10 @@ def similarities(texts, forms, of_entity, queries, entities, without, found):  #
     """Write the similarity of text `queries[i]` with the nearest form of `entities[i]` to `found`
     (n,), as in `Words.similarity`.
 
-    texts: start of each text's units, weight and start of each unit's words, these words, strengths.
-    forms: start of each form's words, these words, weight of each word. of_entity: the forms of each
-    entity: starts, ends, values. without (texts,): form to ignore per text; empty for none.
+    texts: start of each text's units, weight and start of each unit's words, these words, their
+    strengths. forms: start of each form's words, these words, weight of each word. of_entity: the
+    forms of each entity: starts, ends, values. without (texts,): form to ignore per text; empty for
+    none.
     """
     unit_starts, unit_weights, starts, words, strengths = texts
     form_starts, form_words, weights = forms

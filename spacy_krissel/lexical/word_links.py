@@ -89,22 +89,28 @@ def link_words(
     forms_of: Groups,
     shared: SharedLinks,
     max_entities: int = MAX_ENTITIES,
+    parents: Groups | None = None,
 ) -> WordLinks:
     """Induce the links of `words`, ascending (n,), and add those that are `shared`.
 
     of_form: words of each surface form. forms_of: the forms of each entity that are its names.
-    max_entities: number of entities that links are induced from.
+    max_entities: number of entities that links are induced from. parents: of each entity; their
+    words, too, stand next to beginnings.
     """
     n_entities = len(forms_of.edges) - 1
     form, owner = forms_of.take(np.arange(n_entities))
     word, index = of_form.take(form)
-    pairs = np.unique(owner[index] * max(1, len(words)) + word)
-    own = Groups.of(pairs // max(1, len(words)), pairs % max(1, len(words)))
+    own = _distinct(owner[index], word, n_entities)
     counts = np.bincount(own.values, minlength=len(words))
     idf = np.log((1 + n_entities) / (1 + counts))
     aligned = _align(_differences(_names(of_form, forms_of, max_entities)), len(words))
     links = _strongest(words, aligned)
-    beginnings = _beginnings(words, own, counts)
+    near = own
+    if parents is not None:
+        parent, child = parents.take(np.arange(n_entities))
+        word, index = own.take(np.append(np.arange(n_entities), parent))
+        near = _distinct(np.append(np.arange(n_entities), child)[index], word, n_entities)
+    beginnings = _beginnings(words, own, near)
     number = {word: index for index, word in enumerate(words)}
     for word, others in shared.items():
         known = [(number[other], strength) for other, strength in others if other in number]
@@ -122,6 +128,13 @@ def link_words(
         if total := sum(strength for _, strength in links[index]):
             weights[index] = sum(weights[i] * strength for i, strength in links[index]) / total
     return WordLinks(links, weights, beginnings)
+
+
+def _distinct(owner: np.ndarray, word: np.ndarray, n: int) -> Groups:
+    """Return the distinct words of each of n owners."""
+    width = int(word.max(initial=0)) + 1
+    owners, words = np.divmod(np.unique(owner * width + word), width)
+    return Groups(words, edges(np.bincount(owners, minlength=n)))
 
 
 def _names(of_form: Groups, forms_of: Groups, max_entities: int) -> Iterator[list[frozenset[int]]]:
@@ -247,11 +260,12 @@ def _weights(aligned: Alignment, idf: np.ndarray) -> np.ndarray:
     return weights
 
 
-def _beginnings(words: Sequence[str], own: Groups, counts: np.ndarray) -> dict[str, Links]:
+def _beginnings(words: Sequence[str], own: Groups, near: Groups) -> dict[str, Links]:
     """Return the words that entities with a word of a beginning have: nephr-, kidney.
 
-    own: the words of each entity. counts: number of entities that have each word.
+    own: the words of each entity. near: with those of its parents.
     """
+    counts, all_counts = (np.bincount(each.values, minlength=len(words)) for each in (own, near))
     having: defaultdict[str, list[int]] = defaultdict(list)
     for index, word in enumerate(words):
         if len(word) >= MIN_COMPOUND and word.isalpha():
@@ -269,14 +283,14 @@ def _beginnings(words: Sequence[str], own: Groups, counts: np.ndarray) -> dict[s
         entities = np.unique(owner[ranges(starts[at], counts[at])])
         if len(entities) < MIN_ENTITIES:
             continue
-        near, n_near = np.unique(own.take(entities)[0], return_counts=True)
+        others, n_near = np.unique(near.take(entities)[0], return_counts=True)
         probability = n_near / len(entities)
-        lift = probability * n_entities / counts[near]
+        lift = probability * n_entities / all_counts[others]
         kept = (n_near >= 3) & (probability >= MIN_PROBABILITY) & (lift > MIN_LIFT)
         value = probability * np.minimum(1, np.log(np.maximum(lift, 1)) / log(FULL_LIFT))
         links = {
             index: strength
-            for index, strength in zip(near[kept].tolist(), value[kept].tolist(), strict=True)
+            for index, strength in zip(others[kept].tolist(), value[kept].tolist(), strict=True)
             if not words[index].startswith(beginning[: BEGINNING[0]]) and len(words[index]) > 2
         }
         if links:

@@ -11,7 +11,16 @@ from ..index.protocol import Rows, Scores
 from ..util.compiled import in_parts
 from ..util.stems import stem
 from .groups import Groups, edges
-from .word_links import BEGINNING, MIN_COMPOUND, MIN_REST, SAME_STEM, Links, SharedLinks, link_words, same_stem
+from .word_links import (
+    BEGINNING,
+    MIN_COMPOUND,
+    MIN_REST,
+    SAME_STEM,
+    Links,
+    SharedLinks,
+    link_words,
+    same_stem,
+)
 
 # Words of names that say nothing.
 SKIPPED = frozenset(["a", "an", "and", "by", "due", "for", "in", "nos", "of", "or"]) | {
@@ -47,6 +56,11 @@ LENGTHS = {
 FLOATS = ("word_weights", "word_unknown", "word_strengths", "beginning_strengths")
 
 
+def words_of(canonical: str) -> list[str]:
+    """Return the distinct stems of the words of a text in canonical form."""
+    return [*dict.fromkeys(stem(word) for word in canonical.split() if word not in SKIPPED)]
+
+
 class WordForms:
     """Words of surface forms, collected in blocks. None are kept if many forms have digits, or if
     there are more than `MAX_WORDS` words."""
@@ -80,8 +94,8 @@ class WordForms:
         return number
 
     def of(self, rows: Rows, shared: SharedLinks) -> tuple[list[str], Groups]:
-        """Return the distinct words, ascending, with those that are linked to one by `shared` links;
-        and the words of the forms that were added in these `rows`."""
+        """Return the distinct words, ascending, with those that `shared` links link to one; and the
+        words of the forms that were added in these `rows`."""
         if self._is_off:
             return [], Groups(np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64))
         # With the words that no name has, but for which a word of a name stands.
@@ -131,8 +145,8 @@ def word_arrays(
 
 
 class Unit(NamedTuple):
-    """A word of a text, or a part of it: its weight, and the words of names that it stands for, with
-    strengths from 0 to 1."""
+    """A word of a text, or a part of it: its weight, and the words of names that it stands for,
+    with strengths from 0 to 1."""
 
     weight: float
     words: list[int]
