@@ -54,6 +54,7 @@ COMMANDS = {
         defaults={"output": Path("metrics")},
     ),
     "name-recall": _command("name_recall:name_recall_table", "Measure", gpu=True, names=CORPUS),
+    "word-table": _command("word_table:word_table", "Measure"),
     "nil-curve": _command("plots:nil_curve", "Measure"),
     "similarities": _command("projection:similarities", "Measure", gpu=True, names=ONTOLOGY),
     "projection": _command("projection:projection", "Measure", gpu=True, names=ONTOLOGY),
