@@ -2,6 +2,7 @@
 words."""
 
 import csv
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +41,7 @@ def word_table(pipeline: Path, expressions: Path) -> list[Row]:
         for doc in docs:
             doc.set_ents([Span(doc, 0, len(doc), label="ENTITY")])
         linked.append([doc.ents[0].kb_id_ for doc in linker.pipe(docs)])
-    name = {id_: linker.kb[id_].name for id_ in {*(gold for _, gold in asked), *sum(linked, [])}}
+    name = {id_: linker.kb[id_].name for id_ in {*chain(*linked), *(gold for _, gold in asked)}}
     return [
         Row(text, *(name[id_] for id_ in (gold, before, after)))
         for (text, gold), before, after in zip(asked, *linked, strict=True)

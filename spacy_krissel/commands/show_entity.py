@@ -71,8 +71,8 @@ def describe_variants(finder: KrisselFinder, text: str) -> str:
 
 
 def describe_words(kb: PrototypeKB, text: str) -> str:
-    """Return each word of a text, or its parts, with the words of names that it stands for and their
-    strengths from 0 to 1, one per line."""
+    """Return each word of a text, or its parts, with the words of names that it stands for, one per
+    line."""
     words = kb.current.prototypes.lexical_index.words
     if not words:
         return "No word has equivalents: too many names have digits."

@@ -261,6 +261,9 @@ class Words:
         """
         from . import word_kernel
 
+        found = np.zeros(len(queries), dtype=np.float32)
+        if not self:
+            return found
         read = [self.units(text) for text in canonical]
         flat = [unit for own in read for unit in own]
         sizes = np.array([len(own) for own in read], dtype=np.int64)
@@ -275,7 +278,6 @@ class Words:
         names = ("word_form_starts", "word_forms", "word_weights")
         forms = tuple(self._arrays[name] for name in names)
         hidden = np.zeros(0, dtype=np.int64) if without is None else without
-        found = np.zeros(len(queries), dtype=np.float32)
 
         def compare(start: int, end: int) -> None:
             pairs = queries[start:end], entities[start:end]
