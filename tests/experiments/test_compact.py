@@ -9,6 +9,7 @@ import pytest
 import spacy
 import srsly
 from lab.data.compact import gsc_plus, make_compact, open_texts
+from lab.data.distilled_names import distill_names, name_vectors, read_vectors
 from lab.data.phrases import phrases, phrases_of
 from numpy.testing import assert_allclose
 from spacy.tokens import DocBin
@@ -17,7 +18,10 @@ from spacy_krissel.corpora.convert import convert
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.hashed_bags import MAX_STEP, HashedTable
 from spacy_krissel.mentions.gold_mentions import SPANS_KEY
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.ontology.store import write_store
 from spacy_krissel.pipeline.pipeline_io import find_linker
+from spacy_krissel.views import name_view
 
 CARD = {
     "lang": "en",
@@ -189,3 +193,47 @@ def test_the_shipped_encoder_has_the_given_model_card_and_no_training(make_pipel
     assert made.get_pipe_config("krissel_linker")["objective"] is None
     # `krissel build` starts another from it.
     assert made.pipe_names == ["krissel_linker"] and not find_linker(made).kb.n_prototypes
+
+
+@pytest.fixture
+def vectors(make_pipeline, tmp_path):
+    """Vectors of names and phrases, by a teacher that is wider than `make_pipeline`'s encoders."""
+    nlp = spacy.blank("en")
+    sizes = {"width": 10, "rows": 512, "context_rows": 2, "hidden": 2}
+    model = {"@architectures": "spacy-krissel.SmallEncoder.v1", **sizes}
+    nlp.add_pipe("krissel_linker", config={"model": model})
+    nlp.initialize()
+    nlp.to_disk(tmp_path / "teacher")
+    entities = [Entity("a", "Gout", ["Gouty arthritis"]), Entity("b", "Renal  failure", ["GOUT"])]
+    write_store(iter(entities), tmp_path / "store")
+    (tmp_path / "phrases.txt.gz").write_bytes(gzip.compress(b"renal failure\nna\xc3\xafve cells\n"))
+    phrases = [tmp_path / "phrases.txt.gz"]
+    path = tmp_path / "vectors.arrow"
+    assert name_vectors(tmp_path / "teacher", path, ontology=tmp_path / "store", phrases=phrases) == 4
+    return path, find_linker(nlp)
+
+
+def test_a_teacher_encodes_each_name_and_phrase_once(vectors):
+    path, teacher = vectors
+    names, found = read_vectors(path)
+    assert sorted(names) == ["gout", "gouty arthritis", "naïve cells", "renal failure"]
+    assert_allclose(found, teacher.encode([name_view(name) for name in names]), atol=1e-3)
+
+
+def test_distilled_names_are_nearer_to_the_teacher_and_repeatable(vectors, make_pipeline, tmp_path):
+    path, _ = vectors
+    start, _ = make_pipeline("start", 1)
+    settings = {"passes": 200, "progress": False}
+    few = distill_names(path, start, tmp_path / "few", passes=1, progress=False)
+    cosine = distill_names(path, start, tmp_path / "made", **settings)
+    assert cosine > few + 0.3
+    again = distill_names(path, start, tmp_path / "again", **settings)
+    models = [tmp_path / name / "krissel_linker" / "model" for name in ("made", "again")]
+    assert again == cosine and models[0].read_bytes() == models[1].read_bytes()
+
+
+def test_unreadable_vectors_raise_a_coded_error(make_pipeline, tmp_path):
+    start, _ = make_pipeline("start", 1)
+    with pytest.raises(KrisselError, match=r"K026.*none\.arrow"):
+        distill_names(tmp_path / "none.arrow", start, tmp_path / "made")
+    assert not (tmp_path / "made").exists()
