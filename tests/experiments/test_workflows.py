@@ -421,8 +421,12 @@ def test_the_compact_encoder_workflow_runs(
     for name, *extras in (
         ("text", "", ""),
         ("ontology", ""),
+        ("terms", "", "", "--min-docs 1"),
         ("mine", ""),
-        ("train", few, f"{few} {FEW}"),
+        ("teacher", ""),
+        ("distill", few, ""),
+        ("train", f"{few} {FEW}"),
+        ("align", f"--corpora.train.held_out 0.3 --training.batcher.pairs 4 {sizes} {FEW}"),
         ("ship", ""),
         ("evaluate-gold", "", "", ""),
     ):

@@ -5,13 +5,14 @@ import gzip
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field
 
 from spacy_krissel.ontology.build import open_ontology
-from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline, save_whole
+from spacy_krissel.pipeline.pipeline_io import choose_gpu, find_linker, load_pipeline, save_whole
 from spacy_krissel.training.data.synonyms import different_names
 from spacy_krissel.training.distillation import fit_to_vectors, narrowing_projection, to_unit
 from spacy_krissel.util.atomic import atomic_file, check_file
@@ -23,40 +24,53 @@ from spacy_krissel.views import name_view
 # Encoded together, sorted by length, so that little is padding.
 BLOCK = 16384
 PASSES = 8
+# Pieces of a name, as in SapBERT.
+WINDOW = 25
 
 
 @checked
 def name_vectors(
-    teacher: Path,
+    encoder: str,
     output: Path,
     *,
     ontology: Path,
     phrases: Sequence[Path] = (),
+    gpu_id: Annotated[int, Field(ge=-1)] = -1,
     progress: bool = True,
 ) -> int:
-    """Encode names and phrases, each once whatever its case, by a teacher.
+    """Encode names and phrases by a transformer, each once whatever its case.
 
-    teacher: Pipeline with a linker, whose encoder is the teacher
+    encoder: Transformer, by name or path, whose vectors are the means of its pieces
     output: Arrow file to write: names and their vectors, in 16 bits
     ontology: Ontology store with the names
     phrases: Files with a phrase on each line (.txt.gz)
+    gpu_id: GPU, or -1 for the CPU
 
     RETURNS: the number of names and phrases. Raises KrisselError K001 to K004 (ontology), K026
-    (phrases, output), and those of `load_pipeline`.
+    (phrases, output), K401 to K403 (encoder).
     """
+    from spacy_krissel.layers.hf.transformer import TransformerEncoder
+
     check_file(output)
-    linker = find_linker(load_pipeline(teacher))
-    linker.require_weights()
+    choose_gpu(gpu_id)
+    model = TransformerEncoder(
+        encoder, window=WINDOW, pooling="mean", normalize=True, markers=False, mixed_precision=True
+    )
+    model.initialize()
     names = different_names(chain(_names(ontology), *map(_lines, phrases)))
-    width = linker.model.get_dim("nO")
+    width = model.get_dim("nO")
     schema = pa.schema([("name", pa.string()), ("vector", pa.list_(pa.float16(), width))])
-    with atomic_file(output) as temporary, pa.OSFile(str(temporary), "wb") as sink:
-        with pa.ipc.new_file(sink, schema) as writer:
-            for start in progress_bar(range(0, len(names), BLOCK), show=progress, desc="Blocks"):
-                block = names[start : start + BLOCK]
-                vectors = linker.encode([name_view(each) for each in block]).astype(np.float16)
-                column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), width)
-                writer.write(pa.record_batch([pa.array(block), column], schema=schema))
+    with (
+        atomic_file(output) as temporary,
+        pa.OSFile(str(temporary), "wb") as sink,
+        pa.ipc.new_file(sink, schema) as writer,
+    ):
+        for start in progress_bar(range(0, len(names), BLOCK), show=progress, desc="Blocks"):
+            block = names[start : start + BLOCK]
+            found: Any = model.predict([name_view(each) for each in block])
+            vectors = model.ops.to_numpy(found).astype(np.float16)
+            column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), width)
+            writer.write(pa.record_batch([pa.array(block), column], schema=schema))
     return len(names)
 
 
@@ -96,9 +110,7 @@ def distill_names(
     def wanted(rows: np.ndarray) -> np.ndarray:
         return to_unit(to_unit(given[rows]) @ projection)
 
-    fit_to_vectors(
-        model, views, wanted, len(names), passes=passes, seed=seed, progress=progress
-    )
+    fit_to_vectors(model, views, wanted, len(names), passes=passes, seed=seed, progress=progress)
     rows = np.unique(np.linspace(0, len(names) - 1, 20_000, dtype=np.int64))
     cosine = float((model.predict(views(rows)) * wanted(rows)).sum(axis=1).mean())
     save_whole(nlp.to_disk, output)
