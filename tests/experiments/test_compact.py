@@ -183,6 +183,18 @@ def test_the_shipped_encoder_is_a_rounded_average(make_pipeline, tmp_path):
     )
 
 
+def test_several_trained_encoders_are_averaged_alike(make_pipeline, tmp_path):
+    paths, encoders = zip(*(make_pipeline(name, i) for i, name in enumerate("abc")), strict=True)
+    srsly.write_json(tmp_path / "meta.json", CARD)
+    start, first, second = paths
+    settings = {"share": 0.8, "meta": tmp_path / "meta.json"}
+    make_compact(first, start, tmp_path / "made", others=[second], **settings)
+    found = weights(find_linker(spacy.load(tmp_path / "made")).model)[1]
+    old, *new = (weights(encoder)[1] for encoder in encoders)
+    for each, a, b, c in zip(found, old, *new, strict=True):
+        assert_allclose(each, 0.2 * a + 0.4 * b + 0.4 * c, atol=1e-6)
+
+
 def test_the_shipped_encoder_has_the_given_model_card_and_no_training(make_pipeline, tmp_path):
     path, _ = make_pipeline("start", 1)
     srsly.write_json(tmp_path / "meta.json", CARD)

@@ -12,7 +12,13 @@ import pyarrow as pa
 from pydantic import Field
 
 from spacy_krissel.ontology.build import open_ontology
-from spacy_krissel.pipeline.pipeline_io import choose_gpu, find_linker, load_pipeline, save_whole
+from spacy_krissel.pipeline.pipeline_io import (
+    check_pipeline_output,
+    choose_gpu,
+    find_linker,
+    load_pipeline,
+    save_whole,
+)
 from spacy_krissel.training.data.synonyms import different_names
 from spacy_krissel.training.distillation import fit_to_vectors, narrowing_projection, to_unit
 from spacy_krissel.util.atomic import atomic_file, check_file
@@ -97,8 +103,9 @@ def distill_names(
     seed: Seed of their order
 
     RETURNS: the mean cosine of its vectors with the teacher's, of up to 20,000 names.
-    Raises KrisselError K026 (`vectors`), and those of `load_pipeline`.
+    Raises KrisselError K005 and K026 (`output`, `vectors`), and those of `load_pipeline`.
     """
+    check_pipeline_output(output)
     names, given = read_vectors(vectors)
     nlp = load_pipeline(start)
     model = find_linker(nlp).model
