@@ -426,7 +426,7 @@ def test_the_compact_encoder_workflow_runs(
         ("teacher", ""),
         ("distill", few, ""),
         ("train", f"{few} {FEW}"),
-        ("align", f"--corpora.train.held_out 0.3 --training.batcher.pairs 4 {sizes} {FEW}"),
+        ("align", f"{NAMES} {sizes}", f"{NAMES} {sizes}"),
         ("ship", ""),
         ("evaluate-gold", "", "", ""),
     ):
