@@ -42,6 +42,8 @@ COMMANDS = {
     "word-links": _command("data.word_links:word_links", "Data sets"),
     "gsc-plus": _command("data.compact:gsc_plus", "Data sets"),
     "compact": _command("data.compact:make_compact", "Data sets"),
+    "name-vectors": _command("data.distilled_names:name_vectors", "Data sets"),
+    "distill-names": _command("data.distilled_names:distill_names", "Data sets"),
     "ablation": _command("ablation.runner:run_ablation", "Measure"),
     "evaluate-spans": _command(
         "spans.pipes:evaluate_pipelines", "Measure", gpu=True, names=ONTOLOGY

@@ -9,6 +9,7 @@ import pytest
 import spacy
 import srsly
 from lab.data.compact import gsc_plus, make_compact, open_texts
+from lab.data.distilled_names import distill_names, name_vectors, read_vectors
 from lab.data.phrases import phrases, phrases_of
 from numpy.testing import assert_allclose
 from spacy.tokens import DocBin
@@ -17,6 +18,8 @@ from spacy_krissel.corpora.convert import convert
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.hashed_bags import MAX_STEP, HashedTable
 from spacy_krissel.mentions.gold_mentions import SPANS_KEY
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.ontology.store import write_store
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
 CARD = {
@@ -180,6 +183,18 @@ def test_the_shipped_encoder_is_a_rounded_average(make_pipeline, tmp_path):
     )
 
 
+def test_several_trained_encoders_are_averaged_alike(make_pipeline, tmp_path):
+    paths, encoders = zip(*(make_pipeline(name, i) for i, name in enumerate("abc")), strict=True)
+    srsly.write_json(tmp_path / "meta.json", CARD)
+    start, first, second = paths
+    settings = {"share": 0.8, "meta": tmp_path / "meta.json"}
+    make_compact(first, start, tmp_path / "made", others=[second], **settings)
+    found = weights(find_linker(spacy.load(tmp_path / "made")).model)[1]
+    old, *new = (weights(encoder)[1] for encoder in encoders)
+    for each, a, b, c in zip(found, old, *new, strict=True):
+        assert_allclose(each, 0.2 * a + 0.4 * b + 0.4 * c, atol=1e-6)
+
+
 def test_the_shipped_encoder_has_the_given_model_card_and_no_training(make_pipeline, tmp_path):
     path, _ = make_pipeline("start", 1)
     srsly.write_json(tmp_path / "meta.json", CARD)
@@ -189,3 +204,40 @@ def test_the_shipped_encoder_has_the_given_model_card_and_no_training(make_pipel
     assert made.get_pipe_config("krissel_linker")["objective"] is None
     # `krissel build` starts another from it.
     assert made.pipe_names == ["krissel_linker"] and not find_linker(made).kb.n_prototypes
+
+
+@pytest.fixture
+def vectors(tiny_bert, tmp_path):
+    """Vectors of names and phrases."""
+    entities = [Entity("a", "Gout", ["Gouty arthritis"]), Entity("b", "Renal  failure", ["GOUT"])]
+    write_store(iter(entities), tmp_path / "store")
+    (tmp_path / "phrases.txt.gz").write_bytes(gzip.compress(b"renal failure\nna\xc3\xafve cells\n"))
+    phrases = [tmp_path / "phrases.txt.gz"]
+    path = tmp_path / "vectors.arrow"
+    assert name_vectors(str(tiny_bert), path, ontology=tmp_path / "store", phrases=phrases) == 4
+    return path
+
+
+def test_a_teacher_encodes_each_name_and_phrase_once(vectors):
+    names, found = read_vectors(vectors)
+    assert sorted(names) == ["gout", "gouty arthritis", "naïve cells", "renal failure"]
+    assert_allclose(np.linalg.norm(found.astype("float32"), axis=1), 1, atol=1e-3)
+    assert len(np.unique(found, axis=0)) == 4
+
+
+def test_distilled_names_are_nearer_to_the_teacher_and_repeatable(vectors, make_pipeline, tmp_path):
+    start, _ = make_pipeline("start", 1)
+    settings = {"passes": 200, "progress": False}
+    few = distill_names(vectors, start, tmp_path / "few", passes=1, progress=False)
+    cosine = distill_names(vectors, start, tmp_path / "made", **settings)
+    assert cosine > few + 0.3
+    again = distill_names(vectors, start, tmp_path / "again", **settings)
+    models = [tmp_path / name / "krissel_linker" / "model" for name in ("made", "again")]
+    assert again == cosine and models[0].read_bytes() == models[1].read_bytes()
+
+
+def test_unreadable_vectors_raise_a_coded_error(make_pipeline, tmp_path):
+    start, _ = make_pipeline("start", 1)
+    with pytest.raises(KrisselError, match=r"K026.*none\.arrow"):
+        distill_names(tmp_path / "none.arrow", start, tmp_path / "made")
+    assert not (tmp_path / "made").exists()

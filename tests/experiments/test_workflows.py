@@ -421,8 +421,12 @@ def test_the_compact_encoder_workflow_runs(
     for name, *extras in (
         ("text", "", ""),
         ("ontology", ""),
+        ("terms", "", "", "--min-docs 1"),
         ("mine", ""),
-        ("train", few, f"{few} {FEW}"),
+        ("teacher", ""),
+        ("distill", few, ""),
+        ("train", f"{few} {FEW}"),
+        ("align", f"{NAMES} {sizes}", f"{NAMES} {sizes}"),
         ("ship", ""),
         ("evaluate-gold", "", "", ""),
     ):

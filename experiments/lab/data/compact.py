@@ -5,9 +5,11 @@ import re
 import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import spacy
 import srsly
+from thinc.api import Model
 
 from spacy_krissel.commands.build_linker import CONFIG
 from spacy_krissel.corpora.files import json_object, read_records
@@ -109,13 +111,20 @@ def show_gsc_plus(numbers: tuple[int, int], output: Path) -> str:
 
 
 def make_compact(
-    trained: Path, start: Path, output: Path, *, meta: Path, share: Fraction = 0.6
+    trained: Path,
+    start: Path,
+    output: Path,
+    *,
+    meta: Path,
+    others: Sequence[Path] = (),
+    share: Fraction = 0.6,
 ) -> int:
-    """Write the encoder that ships: averaged with its untrained start (Wortsman et al. 2022), which
-    forgets less about the spelling of names, and rounded to a byte per weight.
+    """Write the encoder that ships: averaged with its start and with others that were trained from
+    it (Wortsman et al. 2022), which forgets less, and rounded to a byte per weight.
 
     trained: trained pipeline
-    start: pipeline that it was trained from, untrained
+    start: pipeline that it was trained from
+    others: Further pipelines that were trained from it, with the same weight as the first
     output: folder of the pipeline to write
     meta: its card: a meta.json
     share: fraction of the trained weights in the average
@@ -127,19 +136,16 @@ def make_compact(
     check_pipeline_output(output)
     with coded_reading(meta):
         card = srsly.read_json(meta)
-    pipelines = [load_pipeline(path) for path in (start, trained)]
-    before, after = (find_linker(nlp).model for nlp in pipelines)
-    for old, new in zip(before.walk(), after.walk(), strict=True):
-        for mine, other in zip(new.shims, old.shims, strict=True):
-            if isinstance(mine, HashedTable):
-                mine.table[:] = share * mine.table + (1 - share) * other.table
-        for name in new.param_names:
-            if new.has_param(name):
-                new.set_param(name, share * new.get_param(name) + (1 - share) * old.get_param(name))
-    round_tables(after)
+    pipelines = [load_pipeline(path) for path in (trained, *others, start)]
+    each = share / (len(pipelines) - 1)
+    average, *rest = (find_linker(nlp).model for nlp in pipelines)
+    _scale(average, each)
+    for model, weight in zip(rest, [*[each] * len(others), 1 - share], strict=True):
+        _add(average, model, weight)
+    round_tables(average)
     # The linker as `krissel build` makes it, without what it was trained by.
     linker = spacy.util.load_config(CONFIG)["components"][LINKER]
-    settings = pipelines[1].config.interpolate()["components"][LINKER]
+    settings = pipelines[0].config.interpolate()["components"][LINKER]
     nlp = spacy.blank("en", meta=card)
     nlp.add_pipe(
         LINKER,
@@ -150,7 +156,7 @@ def make_compact(
         },
     )
     nlp.initialize()
-    find_linker(nlp).model.from_bytes(after.to_bytes())
+    find_linker(nlp).model.from_bytes(average.to_bytes())
     save_whole(nlp.to_disk, output)
     # What a blank pipeline has anyway.
     shutil.rmtree(output / "vocab")
@@ -159,3 +165,28 @@ def make_compact(
 
 def show_make_compact(size: int, output: Path) -> str:
     return f"{size / 1e6:.1f} MB in {output}"
+
+
+def _scale(model: Model[Any, Any], weight: float) -> None:
+    for node in model.walk():
+        for table in _tables(node):
+            table[:] = weight * table
+        for name in _params(node):
+            node.set_param(name, weight * node.get_param(name))
+
+
+def _add(model: Model[Any, Any], other: Model[Any, Any], weight: float) -> None:
+    """Add the weights of an encoder of the same sizes, times `weight`."""
+    for node, theirs in zip(model.walk(), other.walk(), strict=True):
+        for table, their_table in zip(_tables(node), _tables(theirs), strict=True):
+            table += weight * their_table
+        for name in _params(node):
+            node.set_param(name, node.get_param(name) + weight * theirs.get_param(name))
+
+
+def _tables(node: Model[Any, Any]) -> list[Any]:
+    return [shim.table for shim in node.shims if isinstance(shim, HashedTable)]
+
+
+def _params(node: Model[Any, Any]) -> list[str]:
+    return [name for name in node.param_names if node.has_param(name)]
