@@ -34,7 +34,6 @@ from ..evaluation.confidence import (
 )
 from ..finding.common import count_words, general_words
 from ..layers.hashed_bags import round_tables
-from ..lexical.words import MANY_DIGITS
 from ..mining.mine import mine
 from ..mining.shards import MentionShards
 from ..ontology.build import build_ontology
@@ -90,6 +89,9 @@ TRANSFORMER: dict[str, Any] = {
     "name_weight": 1.0,
     "mixed_precision": True,
 }
+# Where this fraction of an ontology's names have a digit (genes, chemicals, cell lines), another
+# order or number of words is another name.
+MANY_DIGITS = 0.2
 # Number of words of the given text below which its counts say less than those that ship, and of
 # texts that are counted: 20 seconds of abstracts.
 MIN_COUNTED, MAX_COUNTED = 1_000_000, 50_000
@@ -442,7 +444,7 @@ def _make_encoder(plan: BuildPlan, path: Path) -> None:
         nlp = spacy.blank("en")
         linker = {
             key: config["components"][LINKER][key]
-            for key in ("model", "lexical_weight", "words_weight", "spelling_weight")
+            for key in ("model", "lexical_weight", "spelling_weight")
         }
         nlp.add_pipe(LINKER, config={**linker, "objective": None})
         nlp.initialize()

@@ -7,7 +7,6 @@ from typing import Any
 
 from ..errors import Errors, KrisselError
 from ..kb.prototype_kb import PrototypeKB
-from ..lexical.ngrams import canonical_form
 from ..ontology.entity import entity_url
 from ..pipeline.finder import KrisselFinder
 from ..pipeline.pipeline_io import find_finder, find_kb_pipe, load_pipeline
@@ -18,20 +17,12 @@ from ..util.folding import canonical_name
 MAX_FOUND = 10
 
 
-def show(
-    pipeline: str | Path,
-    id: str,
-    *,
-    variants: bool = False,
-    word: bool = False,
-    linker: str = LINKER,
-) -> str:
+def show(pipeline: str | Path, id: str, *, variants: bool = False, linker: str = LINKER) -> str:
     """Show an entity: names, definition, prototypes, licence.
 
     pipeline: A pipeline with a knowledge base
     id: Id of the entity, in any usual spelling: HP:0001677, HP_0001677, a URL; or a name
     variants: Show what `krissel_finder` finds in this text, and the words that it takes for equal
-    word: Show the words of names that the linker takes each word of this text for, or its parts
     linker: Name of the linker in the pipeline
 
     If several entities share a name, they are listed.
@@ -42,8 +33,6 @@ def show(
     if variants:
         return describe_variants(find_finder(nlp, linker), id)
     kb: PrototypeKB = find_kb_pipe(nlp, linker).kb
-    if word:
-        return describe_words(kb, id)
     found = kb.find(id, MAX_FOUND) if id.strip() and kb.resolve(id) is None else []
     named = [entity for entity in found if canonical_name(id) in map(canonical_name, entity.names)]
     if found and not named:
@@ -68,20 +57,6 @@ def describe_variants(finder: KrisselFinder, text: str) -> str:
         if others:
             lines.append(f"{word} = {', '.join(sorted(others))}")
     return "\n".join(lines) or "Nothing is found."
-
-
-def describe_words(kb: PrototypeKB, text: str) -> str:
-    """Return each word of a text, or its parts, with the words of names that it stands for, one per
-    line."""
-    words = kb.current.prototypes.lexical_index.words
-    if not words:
-        return "No word has equivalents: too many names have digits."
-    lines = []
-    for each in dict.fromkeys(canonical_form(text).split()):
-        for part, links in words.like(each):
-            others = [f"{other} {strength:.2f}" for other, strength in links if other != part]
-            lines.append(f"{part} = {', '.join(others) or 'no other word'}")
-    return "\n".join(lines)
 
 
 def describe_entity(kb: PrototypeKB, id: str) -> str:

@@ -11,11 +11,12 @@ from ..mining.text_forms import Words, codes, plain_form, word_form
 from ..util.folding import APOSTROPHES, NUMBERED, ROMAN, fold_name, to_american
 from ..util.hashing import stable_hashes
 from ..util.lock import Lock
-from ..util.stems import stem
 
 # Words that a name may have or lack: "absence of speech", "speech absence".
 SKIPPED = frozenset(["of", "the"])
 CONJUNCTIONS = frozenset(["and", "or"])
+# Shorter words have no plural.
+MIN_PLURAL = 4
 # Number of known words at which all are forgotten.
 MAX_WORDS = 1 << 20
 # What stands between two words: white space or hyphens; a character that a name crosses only as
@@ -23,6 +24,10 @@ MAX_WORDS = 1 << 20
 FREE, STRICT, BARRIER = range(3)
 STRICT_CHARS = re.compile(r"[,/&+*%#@~^_\\$]")
 _BARRIERS = re.compile(r"[.;:?!()\[\]{}|\"=<>\n]")
+_SINGULAR = re.compile(r"(?:ss|us|is)$")
+# "headaches" and "boxes": the singular may end in "e" or not.
+_SIBILANT = re.compile(r"(?<=[sxz])e$|(?<=[cs]h)e$")
+_LATIN = {"us": "i", "um": "a"}
 # I, V and X are numbers only after words such as "type".
 _LETTERS = frozenset(["i", "v", "x"])
 # Of each ASCII character, and of all others.
@@ -34,6 +39,29 @@ _KIND = np.array(
     + [FREE],
     dtype=np.int8,
 )
+
+
+def stem(word: str) -> str:
+    """Return what the singular and the plural of a folded word share."""
+    if len(word) < MIN_PLURAL or not word.isalpha():
+        return word
+    singular = _without_s(word)
+    # "humerus" and "humeri", "diverticulum" and "diverticula"; not "mous", of "mouse".
+    latin = _LATIN.get(singular[-2:]) if len(singular) > MIN_PLURAL else None
+    return singular if latin is None else singular[:-2] + latin
+
+
+def _without_s(word: str) -> str:
+    if word.endswith("ies") and len(word) > MIN_PLURAL:
+        return word[:-3] + "y"
+    if word.endswith(("ses", "sis")):
+        # "metastases" and "metastasis"; "diseases" and, by its last letter, "disease".
+        return word[:-2]
+    if word.endswith("ae") and len(word) > MIN_PLURAL:
+        return word[:-1]
+    if word.endswith("s") and not _SINGULAR.search(word):
+        word = word[:-1]
+    return _SIBILANT.sub("", word)
 
 
 def stems_of(text: str) -> list[str]:

@@ -25,7 +25,7 @@ from .verdicts import FILE as VERDICTS
 from .verdicts import VECTORS_FILE as VERDICT_VECTORS
 from .verdicts import VerdictTable
 
-FORMAT_VERSION = 10
+FORMAT_VERSION = 9
 INDEX_DIR, INACTIVE_DIR = "index", "inactive"
 
 

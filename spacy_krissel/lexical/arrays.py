@@ -11,10 +11,8 @@ from scipy.sparse import csr_matrix
 from ..index.growing import GrowingArray, zeros
 from ..index.protocol import Mask, Rows
 from ..util.folding import is_capital_symbol
-from .groups import Groups, pair_keys, ranges
+from .groups import pair_keys, ranges
 from .ngrams import Forms, Grams, Spellings, hashed, to_unit_length
-from .word_links import shared_links
-from .words import WordForms, word_arrays
 
 # Surface forms per block: about two million n-grams.
 BLOCK_FORMS = 2**16
@@ -35,9 +33,8 @@ def lexical_arrays(
     is_name: mask of the pairs that are names of the entity, not guesses (n,); None: all.
     directory: folder for unnamed, mapped files that hold the arrays; None: keep them in memory.
     """
-    words = WordForms()
     hashes, written, spelt, symbols, acronyms, sizes, gram_indices, grams = _read(
-        forms, len(entities), directory, words
+        forms, len(entities), directory
     )
     # Forms are numbered in order of first occurrence; forms that fold to the same text are one.
     distinct, first, of_hash = np.unique(hashes, return_index=True, return_inverse=True)
@@ -52,7 +49,7 @@ def lexical_arrays(
     # No entity has the lower-case form of an acronym.
     arrays["acronyms"] = np.ones(len(number), dtype=np.int8)
     np.minimum.at(arrays["acronyms"], of_form, acronyms)
-    del hashes, written, spelt, symbols, acronyms, of_hash
+    del hashes, written, spelt, symbols, acronyms, of_hash, first
     arrays |= _vectors(sizes, is_first, gram_indices, len(grams), directory)
     # Skip forms without n-grams.
     with_grams = np.diff(arrays["form_starts"])[of_form] > 0
@@ -73,9 +70,7 @@ def lexical_arrays(
     starts = arrays["entity_form_starts"] = _starts(entity, n_entities)
     arrays["entity_forms"] = form[np.lexsort((~named, entity))].astype(np.int32)
     arrays["entity_name_ends"] = starts[:-1] + np.bincount(entity[named], minlength=n_entities)
-    own = Groups.of(entity[named], form[named])
-    shared = shared_links()
-    return arrays | word_arrays(*words.of(np.sort(first), shared), own, shared)
+    return arrays
 
 
 def _written_forms(of_form: np.ndarray, written: Rows, entities: Rows, n_forms: int) -> Arrays:
@@ -118,7 +113,7 @@ def _spellings(spelt: Rows, of_form: np.ndarray, symbols: np.ndarray) -> Arrays:
 
 
 def _read(
-    forms: Callable[[slice], Sequence[str]], n: int, directory: Path | None, words: WordForms
+    forms: Callable[[slice], Sequence[str]], n: int, directory: Path | None
 ) -> tuple[Rows, Rows, Rows, np.ndarray, np.ndarray, Rows, GrowingArray, np.ndarray]:
     """Return arrays (n,) of forms, and their n-grams.
 
@@ -137,7 +132,6 @@ def _read(
         own = forms(part)
         written_forms = Forms.of(own)
         folded, as_written = written_forms.canonical, written_forms.written
-        words.add(folded)
         acronyms[part] = [form.isupper() and form.isalpha() for form in own]
         symbols[part] = [*map(is_capital_symbol, own)]
         phrases = [form for form in own if " " in form]

@@ -15,9 +15,6 @@ from ..util.disk import coded_damage
 from .arrays import Arrays, lexical_arrays
 from .groups import Groups, edges, indices_of, pad_groups, pair_keys, ranges, read_only
 from .ngrams import Counted, Forms, Grams, Sparse, Spellings, hashed, to_unit_length
-from .words import FLOATS as WORD_FLOATS
-from .words import LENGTHS as WORD_LENGTHS
-from .words import Words
 
 # Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms
 # together; the rarest one in any case.
@@ -60,9 +57,8 @@ LENGTHS = {
     "spelling_hashes": "spelling",
     "spelling_forms": "spelling",
     "spelling_symbols": "spelling",
-    **WORD_LENGTHS,
 }
-FLOATS = ("idf", "form_weights", "gram_weights", *WORD_FLOATS)
+FLOATS = ("idf", "form_weights", "gram_weights")
 # Similarities of equal texts that are written differently; of texts with the same spelling; of
 # different texts (maximum); and of a lower-case word with an acronym ("was" rarely means WAS).
 CANONICAL, SAME_SPELLING, DIFFERENT, LOWER_CASE = 0.99995, 0.99992, 0.9998, 0.9
@@ -127,8 +123,6 @@ class LexicalIndex:
         self._frequencies, self._idf = arrays["frequencies"], arrays["idf"]
         self._of_form = Groups(arrays["form_entities"], arrays["form_entity_starts"])
         self._of_name = Groups(arrays["name_entities"], arrays["name_entity_starts"])
-        # Of the forms, with their equivalents; empty if many names have digits.
-        self.words = Words(self._read_only)
 
     @classmethod
     def of(
@@ -333,16 +327,6 @@ class LexicalIndex:
         equal = self._equality(texts, queries[near], entities[near], without)
         result[near] = np.where(equal > 0, equal, np.float32(DIFFERENT))
         return result
-
-    def word_similarity(
-        self, texts: "Texts", queries: Rows, entities: Rows, without: Rows | None = None
-    ) -> Scores:
-        """Compute the similarity of text `queries[i]` with `entities[i]` by words and their
-        equivalents (`Words`): (n,), for pairs in the order of `queries`. without: as in
-        `similarity`."""
-        starts, forms = self._read_only_arrays("entity_form_starts", "entity_forms")
-        of_entity = starts[:-1], starts[1:], forms
-        return self.words.similarity(texts.canonical, queries, entities, of_entity, without)
 
     def equality(self, texts: "Texts", queries: Rows, entities: Rows) -> Scores:
         """Return the similarity of text `queries[i]` with `entities[i]` if the text is a name of

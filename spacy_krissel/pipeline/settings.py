@@ -70,10 +70,6 @@ class LinkerSettings(Settings):
     lexical_weight: weight, 0 to 1, of the lexical (character n-gram) similarity of the mention and
         an entity's nearest name. It is added to the entity's score, in units of that score (a
         cosine if the encoder normalises). 0 is off.
-    words_weight: weight, 0 to 1, of the similarity of the mention's words with those of an entity's
-        nearest name, where the names show some words to be equivalent ("kidney", "renal" and the
-        beginning "nephr-"). It is added as the lexical similarity is, and has no effect if a fifth
-        of the names have digits. `krissel show --word` shows the equivalents. 0 is off.
     species_weight: weight of the species, for entities of several species such as genes. The
         log-probability of the entity's species relative to the most likely one, given the species
         that the doc names (`species_scores`), is added to the entity's score and counts against
@@ -106,7 +102,6 @@ class LinkerSettings(Settings):
     context: Literal["window", "sentence", "none"] = "window"
     use_abbreviations: bool = True
     lexical_weight: NotNegative = 0.0
-    words_weight: NotNegative = 0.0
     species_weight: NotNegative = 0.0
     spelling_weight: NotNegative = 0.0
     coherence_weight: NotNegative = 0.1

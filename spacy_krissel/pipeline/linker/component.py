@@ -32,7 +32,6 @@ from .terms.species import SpeciesTerm
 from .terms.spelling import SpellingTerm
 from .terms.term import Term
 from .terms.vectors import VectorTerm, name_weight
-from .terms.words import WordsTerm
 
 if TYPE_CHECKING:
     from ...ontology.store import OntologyStore
@@ -45,16 +44,7 @@ DEFAULT_CANDIDATES = 5
 # File of the weights of `Likeness`, if there are any.
 LIKENESS = "likeness"
 # In the order of addition; the vector term comes first.
-BUILT_IN = (
-    VectorTerm,
-    FoundTerm,
-    LexicalTerm,
-    WordsTerm,
-    GoldTerm,
-    SpeciesTerm,
-    SpellingTerm,
-    DocumentTerm,
-)
+BUILT_IN = (VectorTerm, FoundTerm, LexicalTerm, GoldTerm, SpeciesTerm, SpellingTerm, DocumentTerm)
 # Keys of candidates that are not terms.
 RESERVED = (
     "id",

@@ -156,25 +156,13 @@ class LexicalQuery:
     ) -> np.ndarray:
         """Return the lexical similarity of the `queries` (n,) with `entities` (n,): (n,), from 0 to
         1. names_only: as in `LexicalIndex.similarity`."""
-        text, different, of_pair = self._distinct_pairs(queries, entities)
-        return self._index.similarity(
-            self._texts, text, different, self._without, names_only=names_only
-        )[of_pair]
-
-    def word_similarity(self, queries: np.ndarray, entities: np.ndarray) -> np.ndarray:
-        """Return the similarity of the `queries` (n,) with `entities` (n,) by words and their
-        equivalents: (n,), from 0 to 1."""
-        text, different, of_pair = self._distinct_pairs(queries, entities)
-        return self._index.word_similarity(self._texts, text, different, self._without)[of_pair]
-
-    def _distinct_pairs(
-        self, queries: np.ndarray, entities: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the distinct pairs of a text and an entity, and the index of each pair of a query
-        and an entity: queries with the same text share many candidates."""
+        # Queries with the same text share many candidates.
         keys = pair_keys(self._of_query[queries], entities)
         _, one, of_pair = np.unique(keys, return_index=True, return_inverse=True)
-        return self._of_query[queries[one]], entities[one], of_pair
+        text = self._of_query[queries[one]]
+        return self._index.similarity(
+            self._texts, text, entities[one], self._without, names_only=names_only
+        )[of_pair]
 
     def likeness(self, model: Likeness) -> np.ndarray:
         """Return the likeness of each query's text to the names of a vocabulary (q,)."""
