@@ -74,14 +74,12 @@ def make(
         path = corpus / f"pubmed26n{number:04}.xml.gz"
         with gzip.open(path, "wt", compresslevel=1, encoding="utf8") as file_:
             file_.write(HEAD)
-            for place, text in enumerate(articles, (number - 1) * per_file + 1):
+            for pmid, text in enumerate(articles, (number - 1) * per_file + 1):
                 title, _, rest = text.partition(". ")
                 middle = rest.find(". ", len(rest) // 2) + 1
                 filled = {"title": title, "background": rest[:middle], "results": rest[middle:]}
                 filled = {key: escape(value) for key, value in filled.items()}
-                article = ARTICLE.format(
-                    pmid=place, authors=4 * AUTHOR, headings=headings, **filled
-                )
+                article = ARTICLE.format(pmid=pmid, authors=4 * AUTHOR, headings=headings, **filled)
                 file_.write(article)
             file_.write("</PubmedArticleSet>\n")
 

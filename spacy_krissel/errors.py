@@ -1048,8 +1048,8 @@ class Warnings:
         "[KW232] {count} of the requested documents are not in the corpus: {examples}. Expected "
         "ids as in the corpus; check that the list of ids belongs to it."
     )
-    KW233 = (
-        "[KW233] {count} file(s) of the corpus could not be read, or not to their end; what "
+    KW235 = (
+        "[KW235] {count} file(s) of the corpus could not be read, or not to their end; what "
         "precedes the damage was used: {examples}. All are listed in the manifest; copy them "
         "again, and link them by themselves."
     )

@@ -50,7 +50,7 @@ def link_corpus(
 ) -> tuple[int, int]:
     """Link a corpus to a folder of parts with a manifest (`commands.link_texts.link`).
 
-    An interrupted run resumes; a finished one with the same input is left as it is.
+    An interrupted run resumes. A finished run with the same input changes nothing.
 
     RETURNS: the numbers of docs and of mentions.
     """

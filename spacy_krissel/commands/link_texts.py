@@ -18,8 +18,8 @@ from ..mentions.annotations import spans_of
 from ..mentions.gold_mentions import ID_KEY
 from ..pipeline.pipeline_io import mention_setters, within_max_length
 from ..pipeline.settings import LINKER
-from ..render.corpus_rows import Rows
 from ..render.formats import WRITERS, writer_of
+from ..render.formats.corpus_rows import Rows
 from ..render.links import link_rows
 from ..util.atomic import atomic_file, check_file
 from ..util.outputs import writes
@@ -79,14 +79,14 @@ def link(
     longer than `nlp.max_length` is left out. RETURNS: the numbers of docs and of mentions, or the
     `link_rows` of a printed text.
 
-    Of a corpus, a file that is damaged is used up to the damage and named in the manifest, and a
-    lost worker is replaced and costs its part alone (docs/scale.md).
+    With --format, a damaged file is used up to the damage and named in the manifest. A worker that
+    is lost costs its part alone and is replaced (docs/link-a-corpus.md).
 
     Raises KrisselError K006 (output, batch size), K026 (output), K611, K610, K676 (pipeline), K603
-    (no knowledge base), K247 (dkpro-cassis, for `.xmi.zip`), and those of the readers. Of a corpus
-    K005 (output is something else), K023 to K025 (Ray), K045 (another run writes there), K646 (a
-    worker is lost repeatedly), K647 (other work left), K648 (no file can be read). Warns KW620
-    (texts left out), KW621 (no mention anywhere), of a corpus KW233 (damaged files).
+    (no knowledge base), K247 (dkpro-cassis, for `.xmi.zip`), and those of the readers. A corpus
+    adds K005 (output is something else), K023 to K025 (Ray), K045 (another run writes there), K646
+    (a worker is lost repeatedly), K647 (other work left), K648 (no file can be read). Warns KW620
+    (texts left out), KW621 (no mention anywhere), KW235 (damaged files of a corpus).
     """
     given = dict(zip(OF_CORPUS, (rows, candidates, n_process, ray, restart), strict=True))
     if format is not None:

@@ -17,7 +17,7 @@ from ..mentions.annotations import NIL
 from ..mentions.gold_mentions import ID_KEY
 from ..mining.reading import Unit
 from ..pipeline.pipeline_io import MAX_IDS, find_linker, load_pipeline, mention_setters
-from ..render.corpus_rows import ROW_WRITERS, Rows
+from ..render.formats.corpus_rows import ROW_WRITERS, Rows
 from .corpus_parts import Part, parts_of
 
 

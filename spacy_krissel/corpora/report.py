@@ -21,7 +21,7 @@ ISSUES = {
     "missing_documents": Warnings.KW232,
     "unended_files": Warnings.KW210,
     "cut_documents": Warnings.KW211,
-    "damaged_files": Warnings.KW233,
+    "damaged_files": Warnings.KW235,
 }
 MAX_EXAMPLES = 3
 Item = TypeVar("Item")

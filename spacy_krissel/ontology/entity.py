@@ -93,7 +93,7 @@ def prefixes_of(ids: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 12)
 def possible_prefixes(id: str) -> frozenset[str]:
-    """Return the prefixes that an id, a CURIE or IRI may have."""
+    """Return the possible prefixes of an id, a CURIE or IRI."""
     found = {id_prefix(each) for each in spellings(id)}
     # An address begins with no prefix, and does not end in a bare number.
     return frozenset(found - {"http", "https", ""} if "://" in id else found)
@@ -117,8 +117,10 @@ def entity_url(id: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def registered_id(text: str) -> str:
-    """Return the CURIE of an address or of a CURIE with another spelling of its prefix, by the
-    tables of the package `bioregistry`; "" if it knows neither, or the extra `urls` is missing.
+    """Return the CURIE of an address, or of a CURIE with another spelling of its prefix.
+
+    The tables are those of the package `bioregistry` (extra `urls`). RETURNS: "" without it, or if
+    it does not know the text.
     """
     try:
         import bioregistry

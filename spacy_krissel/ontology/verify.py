@@ -54,8 +54,8 @@ class Verdict:
         this prefix.
     entities: those that the id leads to: one, or several if it was split, or none.
     meant: other entities that have the label as a name.
-    fits: whether the label is a name of one of `entities`. Of several, only the ones with that name
-        are listed.
+    fits: whether the label is a name of one of `entities`, which then lists only those with that
+        name.
     """
 
     id: str
@@ -150,8 +150,8 @@ def _with_entities(
 
 
 def _is_retired(id: str, primary: str) -> bool:
-    """Return whether an id that leads to an entity is a former one, rather than its id in another
-    vocabulary or another spelling of it."""
+    """Return whether an id that leads to an entity is a former one. Others are its ids in other
+    vocabularies, or other spellings."""
     if primary in spellings(id):
         return False
     return id_prefix(primary) in possible_prefixes(id)

@@ -27,7 +27,7 @@ ENDINGS = {
 
 
 def open_pairs(
-    path: Path, format: Format = "auto", *, id_column: str = "", label_column: str = ""
+    path: Path, format: Format, *, id_column: str = "", label_column: str = ""
 ) -> PairFile:
     """Open a file with pairs of an id and a label.
 

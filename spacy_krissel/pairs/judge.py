@@ -33,8 +33,8 @@ def ids_of(vocabularies: Sequence[Vocabulary]) -> IsId:
 def judge(file_: PairFile, vocabularies: Sequence[Vocabulary]) -> Iterator[Judged]:
     """Yield the verdict on each pair of a file.
 
-    Of several possible labels, one that is a name of the entity counts, else the longest that is a
-    name of another entity, else the stated one.
+    If several labels are possible, one that is a name of the entity counts. Otherwise, the longest
+    that is a name of another entity counts, or else the stated one.
     """
     for pair in file_.pairs(ids_of(vocabularies)):
         yield judge_pair(pair, vocabularies)

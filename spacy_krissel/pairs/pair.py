@@ -64,7 +64,7 @@ class PairFile:
         raise NotImplementedError
 
     def encode(self, raw: str, value: str) -> str:
-        """Return a value as the file writes it in place of `raw`."""
+        """Return a value in the form of the file, to replace `raw`."""
         return value
 
     def position(self, cell: Cell) -> tuple[int, int]:
@@ -78,7 +78,7 @@ class PairFile:
         return [0, *(match.end() for match in re.finditer("\r\n|\n|\r", self.text))]
 
     def can_replace(self, edit: Edit) -> bool:
-        """Return whether the copy can have this value in place of the cell."""
+        """Return whether the copy can have this value instead of the cell."""
         return edit.cell.end > edit.cell.start
 
     def corrected(self, edits: Sequence[Edit]) -> bytes:

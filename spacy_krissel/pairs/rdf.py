@@ -36,13 +36,13 @@ _XML = re.compile(
     r">(?P<text>[^<>]*[^<>\s][^<>]*)</",
     re.DOTALL,
 )
-Places = dict[str, list[tuple[int, int]]]
+Offsets = dict[str, list[tuple[int, int]]]
 
 
 class RdfFile(PairFile):
     """A graph in RDF/XML, Turtle or N-Triples. A resource without a label is verified by its id.
 
-    The first place of an IRI is that of its cell. A label that the file has several times cannot be
+    The first offsets of an IRI are those of its cell. A label that occurs several times cannot be
     replaced.
     """
 
@@ -66,19 +66,19 @@ class RdfFile(PairFile):
                     for each in self._graph.objects(iri, URIRef(name))
                     if each.strip()
                 ]
-                start, end = self._places[0].get(_key(str(iri)), [(0, 0)])[0]
+                start, end = self._offsets[0].get(_key(str(iri)), [(0, 0)])[0]
                 pairs.append(
                     Pair(Cell(str(iri), start, end), tuple(labels), next(iter(labels), None))
                 )
         yield from sorted(pairs, key=lambda pair: pair.id.start)
 
     def _label(self, value: str) -> Cell:
-        places = self._places[1].get(value, [])
-        return Cell(value, *places[0]) if len(places) == 1 else Cell(value, 0, 0)
+        offsets = self._offsets[1].get(value, [])
+        return Cell(value, *offsets[0]) if len(offsets) == 1 else Cell(value, 0, 0)
 
     @cached_property
-    def _places(self) -> tuple[Places, Places]:
-        """Return the places of IRIs by their key (`_key`), and of texts."""
+    def _offsets(self) -> tuple[Offsets, Offsets]:
+        """Return the offsets of IRIs by their key (`_key`), and of texts."""
         iris, texts = defaultdict(list), defaultdict(list)
         for match in (_XML if self._in_xml else _TURTLE).finditer(self.text):
             for group in match.re.groupindex:
@@ -106,14 +106,14 @@ class RdfFile(PairFile):
 
     def can_replace(self, edit: Edit) -> bool:
         # An IRI that is in the file has statements of its own, which must not be mixed with others.
-        is_iri = _key(edit.cell.value) in self._places[0]
-        return super().can_replace(edit) and not (is_iri and _key(edit.value) in self._places[0])
+        is_iri = _key(edit.cell.value) in self._offsets[0]
+        return super().can_replace(edit) and not (is_iri and _key(edit.value) in self._offsets[0])
 
     def corrected(self, edits: Sequence[Edit]) -> bytes:
-        places = self._places[0]
+        offsets = self._offsets[0]
         everywhere = []
         for cell, value in edits:
-            others = places.get(_key(cell.value), [(cell.start, cell.end)])
+            others = offsets.get(_key(cell.value), [(cell.start, cell.end)])
             if (cell.start, cell.end) not in others:
                 everywhere.append(Edit(cell, value))
                 continue

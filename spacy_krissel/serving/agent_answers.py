@@ -74,6 +74,7 @@ class Verdict(BaseModel):
     message: str = Field(description='What is wrong, and what it should be; "" if right')
     entities: list[Named] = Field(description="What the id is, or what replaces it")
     meant: list[Named] = Field(description="Entities that have the label as a name")
+    fits: bool = Field(description="The label is a name of one of the entities")
     vocabulary: str
 
 

@@ -166,9 +166,11 @@ def _add_terms(server: MCPServer, vocabularies: Vocabularies, which: Any) -> Non
         for name, each in found.items():
             for mention in each["mentions"]:
                 link = answers.Link(vocabulary=name, **mention.pop("link"))
-                place = mention["start"], mention["end"]
-                mentions.setdefault(place, answers.Mention(**mention, links=[])).links.append(link)
-        listed = [mentions[place] for place in sorted(mentions)]
+                offsets = mention["start"], mention["end"]
+                mentions.setdefault(offsets, answers.Mention(**mention, links=[])).links.append(
+                    link
+                )
+        listed = [mentions[offsets] for offsets in sorted(mentions)]
         return answers.Annotation(
             mentions=listed[:MAX_MENTIONS],
             omitted=len(listed[MAX_MENTIONS:]),

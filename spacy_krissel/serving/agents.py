@@ -26,8 +26,8 @@ def annotate(linker: CorrectedLinker, text: str) -> dict[str, Any]:
         if best is None:
             unlinked += 1
         else:
-            place = {key: each[key] for key in ("text", "start", "end")}
-            mentions.append({**place, "link": _link(linker, best, each["text"])})
+            shown = {key: each[key] for key in ("text", "start", "end")}
+            mentions.append({**shown, "link": _link(linker, best, each["text"])})
     return {"mentions": mentions, "unlinked": unlinked}
 
 

@@ -45,7 +45,7 @@ def writes(
 
     keeps: parameter with the pipeline that is saved again with all its content. It may be saved to
         its own path, unless that holds foreign files.
-    parts: parameter that is not None where folders are written in place of files.
+    parts: parameter that is not None where folders are written instead of files.
 
     Raises KrisselError K006 (`force`) and K027, before the function is called.
     """

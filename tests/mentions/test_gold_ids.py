@@ -114,9 +114,11 @@ VARIANTS = st.builds(
     lambda level, kind, fields: "|".join((level, kind, *fields)),
     st.sampled_from("cgpmnr"),
     st.sampled_from(["SUB", "DEL", "INS", "INDEL", "DUP", "FS", "Allele"]),
-    # As positions and residues are written, that of an intron among them.
+    # As positions and residues are written, that of an intron among them; "RS0" would be an id.
     st.lists(
-        st.from_regex(r"[A-Z]{0,3}[0-9_*?-]{0,4}(\+[0-9])?", fullmatch=True), min_size=2, max_size=4
+        st.from_regex(r"(?!RS[0-9])[A-Z]{0,3}[0-9_*?-]{0,4}(\+[0-9])?", fullmatch=True),
+        min_size=2,
+        max_size=4,
     ),
 )
 

@@ -214,7 +214,7 @@ def test_texts_beyond_the_limit_are_counted_and_left_out(with_ruler, tmp_path, m
     nlp = spacy.load(with_ruler)
     nlp.max_length = 30
     monkeypatch.setattr(
-        "spacy_krissel.commands.link_texts.load_pipeline", lambda path, **settings: nlp
+        "spacy_krissel.commands.linking_workers.load_pipeline", lambda path, **settings: nlp
     )
     lines = [{"id": str(number), "text": "flu " * number} for number in (2, 9, 3, 10, 11, 12)]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -330,7 +330,7 @@ def test_damaged_files_and_bad_records_are_named_and_left_out(ruled, folder, tmp
         docs, _ = link(ruled, folder, tmp_path / "out", format="jsonl", rows="document")
     said = " ".join(str(each.message) for each in warned)
     assert "[KW201] 1 record(s)" in said and "a.jsonl, line 2" in said
-    assert "[KW233] 2 file(s)" in said and "texts.jsonl.gz" in said and "texts.parquet" in said
+    assert "[KW235] 2 file(s)" in said and "texts.jsonl.gz" in said and "texts.parquet" in said
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert len(manifest["damaged"]) == 2 and manifest["issues"]["counts"]["bad_records"] == 1
     # What precedes the damage is used.

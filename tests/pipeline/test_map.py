@@ -9,6 +9,7 @@ from command_line import invoke
 from spacy_krissel.commands import map_terms as module
 from spacy_krissel.commands.map_terms import map_terms
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.pipeline.linked_terms import linked_terms
 
 TERMS = "id,label\nX:1,Breast  CANCER\nX:2,breast cancers\n,MS\n4,flu\n"
 
@@ -177,7 +178,7 @@ def test_aliases_match_exactly_without_entity_details(nlp, linker, terms, tmp_pa
 def test_terms_are_linked_as_a_stream(nlp):
     taken = []
     terms = (taken.append(n) or module.Term(f"flu {n}", "") for n in range(100))
-    assert len(list(islice(module._linked(nlp, terms, "", 4), 2))) == 2 and len(taken) < 20
+    assert len(list(islice(linked_terms(nlp, terms, "", 4), 2))) == 2 and len(taken) < 20
 
 
 def test_bad_rows_are_counted_and_the_progress_bar_ends(save_linker, tmp_path, terminal):

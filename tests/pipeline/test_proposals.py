@@ -1,4 +1,4 @@
-"""What a linker proposes for labels that are no name."""
+"""Proposals of a linker for labels that are no name."""
 
 import json
 

@@ -377,7 +377,7 @@ def test_client_calls_every_tool_over_http(saved, tmp_path):
 
 @pytest.mark.slow
 def test_client_calls_every_tool_over_standard_streams(saved):
-    """What a pipeline prints is no message, and the process ends with its client."""
+    """Output of a pipeline is no message, and the process ends with its client."""
     arguments = ["-m", "spacy", "krissel", "mcp", str(saved)]
     server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
 

@@ -9,9 +9,9 @@ from pyarrow.parquet import ParquetWriter
 from spacy.tokens import Doc
 from spacy.util import minibatch
 
-from ..mentions.gold_mentions import document_id
-from .formats.mentions import linked_mentions
-from .formats.parquet import SCHEMA
+from ...mentions.gold_mentions import document_id
+from .mentions import linked_mentions
+from .parquet import SCHEMA
 
 PARQUET, JSONL = "parquet", "jsonl"
 # Number of rows that are written together.
@@ -27,8 +27,8 @@ class Rows(NamedTuple):
         mention has its candidates, too.
     """
 
-    per: str = "mention"
-    candidates: bool = False
+    per: str
+    candidates: bool
 
     def schema(self) -> pyarrow.Schema:
         mention = [field for field in SCHEMA if self.candidates or field.name != _CANDIDATES.name]
