@@ -6,6 +6,7 @@ import json
 import os
 import random
 import time
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.pairs.files import open_pairs
 from spacy_krissel.pairs.judge import judge
+
+opened = partial(open_pairs, format="auto")
 
 pytestmark = pytest.mark.data
 N_FAULTS = 20
@@ -130,7 +133,7 @@ def test_all_planted_faults_are_found_and_none_is_invented(source, stores, folde
     assert len(pairs) == 500 and len(planted) == 100
     for ending in ENDINGS:
         write_pairs(pairs, tmp_path / f"pairs{ending}")
-        judged = [*judge(open_pairs(tmp_path / f"pairs{ending}"), stores)]
+        judged = [*judge(opened(tmp_path / f"pairs{ending}"), stores)]
         assert [each.verdict.id for each in judged] == [id_ for id_, _ in pairs]
         found = {n: each.verdict.status for n, each in enumerate(judged) if each.verdict.is_finding}
         assert found == planted, ending
@@ -144,5 +147,5 @@ def test_ten_thousand_pairs_take_less_than_ten_seconds(source, stores, tmp_path)
     pairs = [(id_, pairs[i - 7][1] if i % 5 else name) for i, (id_, name) in enumerate(pairs)]
     write_pairs(pairs, tmp_path / "pairs.tsv")
     start = time.perf_counter()
-    judged = [*judge(open_pairs(tmp_path / "pairs.tsv"), stores)]
+    judged = [*judge(opened(tmp_path / "pairs.tsv"), stores)]
     assert len(judged) == 10_000 and time.perf_counter() - start < 10

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,8 @@ from spacy_krissel.ontology.store import write_store
 from spacy_krissel.pairs.files import open_pairs
 from spacy_krissel.pairs.judge import corrections, judge
 from spacy_krissel.pairs.pair import in_form_of
+
+opened = partial(open_pairs, format="auto")
 
 PURL = "http://purl.obolibrary.org/obo/"
 ENTITIES = [
@@ -189,7 +192,7 @@ def read(store, tmp_path):
     def read(name, text, **settings):
         path = tmp_path / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode("utf8"))
-        file_ = open_pairs(path, **settings)
+        file_ = opened(path, **settings)
         return file_, [*judge(file_, [store])]
 
     return read
@@ -271,7 +274,7 @@ def test_parquet_is_verified_by_its_columns(store, tmp_path):
         }
     )
     parquet.write_table(table, tmp_path / "t.parquet")
-    file_ = open_pairs(tmp_path / "t.parquet")
+    file_ = opened(tmp_path / "t.parquet")
     judged = [*judge(file_, [store])]
     assert statuses(judged) == [SYNONYM, WRONG] and file_.position(judged[1].pair.id) == (2, 3)
     edits, n_fixed = corrections(file_, judged, "label")
@@ -324,7 +327,7 @@ def test_damaged_files_raise_coded_errors(read, name, content, code):
     with pytest.raises(KrisselError, match=code):
         read(name, content)
     with pytest.raises(KrisselError, match="K201"):
-        open_pairs(Path("missing") / name)
+        opened(Path("missing") / name)
 
 
 @pytest.mark.parametrize(
@@ -356,7 +359,7 @@ def test_wild_text_raises_coded_errors_only_and_is_kept(store, tmp_path_factory,
     path = tmp_path_factory.getbasetemp() / f"wild{ending}"
     path.write_bytes(text.encode("utf8"))
     try:
-        file_ = open_pairs(path)
+        file_ = opened(path)
         judged = [*judge(file_, [store])]
     except KrisselError:
         return
