@@ -80,7 +80,7 @@ def link(
     `link_rows` of a printed text.
 
     Of a corpus, a file that is damaged is used up to the damage and named in the manifest, and a
-    lost worker is replaced and costs its part alone (docs/scale.md).
+    lost worker is replaced and costs its part alone (docs/link-a-corpus.md).
 
     Raises KrisselError K006 (output, batch size), K026 (output), K611, K610, K676 (pipeline), K603
     (no knowledge base), K247 (dkpro-cassis, for `.xmi.zip`), and those of the readers. Of a corpus
