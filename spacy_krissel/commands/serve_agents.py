@@ -119,6 +119,9 @@ def mcp(
             runner = http_runner(app, connections=max_connections, grace=grace)
             end.append(lambda: setattr(runner, "should_exit", True))
             log_to_stderr()
+            # A client that reads the line may connect at once.
+            for each in sockets:
+                each.listen()
             where = f"http://{bracketed(address[0])}:{address[1]}{PATH}"
             print(f"Serving {', '.join(services)} at {where}", flush=True)
             runner.run(sockets)
