@@ -157,6 +157,8 @@ def _check(
         raise wrong_setting("files", f"{len(files)} files", "one file with --fix")
     if report is not None and report.suffix not in REPORTS:
         raise wrong_setting("report", str(report), f"a path ending in {', '.join(REPORTS)}")
+    if output is not None and report is not None and output.resolve() == report.resolve():
+        raise wrong_setting("report", str(report), "another path than that of the corrected copy")
     for path in (output, report):
         if path is not None:
             check_file(path)

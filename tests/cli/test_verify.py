@@ -77,6 +77,14 @@ def test_the_copy_is_corrected_and_the_input_stays(run, store, table, tmp_path):
     assert "HP:0000421,Epistaxis" in copy.read_text()
 
 
+def test_outputs_replace_neither_the_input_nor_each_other(store, table, tmp_path):
+    copy = tmp_path / "copy.json"
+    for report, output in ((copy, copy), (copy, table), (table.with_suffix(".tsv"), table)):
+        with pytest.raises(KrisselError, match="K006.*another path"):
+            verify([table], ontology=[store], fix=True, output=output, report=report, force=True)
+    assert table.read_text() == TABLE and [*tmp_path.iterdir()] == [table]
+
+
 def test_reports_have_the_verdicts(store, table, tmp_path):
     result = verify([table], ontology=[store], report=tmp_path / "r.json")
     statuses = ["synonym", "wrong_label", "retired", "unknown_id", "unchecked"]
