@@ -24,7 +24,7 @@ from spacy_krissel.pipeline.pipeline_io import find_linker
 RESULT = Path(__file__).parent / "results" / "searched_names.json"
 SEARCHES: dict[str, Any] = {
     "contexts": lambda self, kb: False,
-    "names": KrisselLinker._searches_names,
+    "names": KrisselLinker.searches_names,
 }
 
 
@@ -38,7 +38,7 @@ def measured(pipeline: Path, store: OntologyStore, gold: Path) -> dict[str, Any]
     links, found = {}, {}
     for name in [*SEARCHES] * 2:
         docs = read_docs([mentions], nlp, None)
-        with patch.object(KrisselLinker, "_searches_names", SEARCHES[name]):
+        with patch.object(KrisselLinker, "searches_names", SEARCHES[name]):
             run = time_pipeline(nlp, docs, documents)
         found[name] = max(run, found.get(name, run), key=lambda each: each["mentions_per_second"])
         links[name] = [ent.kb_id_ for doc in docs for ent in doc.ents]
