@@ -33,7 +33,7 @@ from ..evaluation.confidence import (
     fit_confidence,
 )
 from ..finding.common import count_words, general_words
-from ..layers.hashed_bags import round_tables
+from ..layers.hashed_bags import average_weights, round_tables
 from ..mining.mine import mine
 from ..mining.shards import MentionShards
 from ..ontology.build import build_ontology
@@ -81,6 +81,12 @@ CLASS_WEIGHT = 0.9
 # BioRED. Genes share a tenth of their names; cell lines one in two hundred.
 MIN_SHARED = 0.05
 SPECIES_WEIGHT = 0.15
+# Fraction of the encoder that ships in its average with what it is after training. On the training
+# splits of NCBI Disease and BC5CDR's diseases the average is 0.5 and 0.4 points better than the
+# trained encoder (MEDIC, names alone).
+START_SHARE = 0.5
+# The trained pipeline of a build as it is encoded with; `model-last` stays what training left.
+DIR_READY = "ready"
 TRANSFORMER: dict[str, Any] = {
     "@architectures": "spacy-krissel.TransformerEncoder.v1",
     "window": 32,
@@ -421,7 +427,7 @@ def _encoder_title(plan: BuildPlan) -> str:
 
 def _make_encoder(plan: BuildPlan, path: Path) -> None:
     """Save a pipeline without a knowledge base: with its encoder unchanged, at `path`, or trained
-    on mentions, in model-last."""
+    on mentions, below it. The encoder that ships is averaged with what it is after training."""
     encoder, steps, progress = plan.asked.encoder, plan.asked.steps, plan.asked.progress
     overrides: dict[str, Any] = {
         "paths.ontology": str(plan.store.path),
@@ -460,10 +466,14 @@ def _make_encoder(plan: BuildPlan, path: Path) -> None:
         # Its log is a table, which is hidden without progress.
         with nullcontext() if progress else redirect_stdout(StringIO()):
             train(CONFIG, path, gpu_id=plan.asked.gpu_id, overrides=overrides, progress=progress)
-        path = path / DIR_MODEL_LAST
-        nlp = load_pipeline(path)
+        nlp = load_pipeline(path / DIR_MODEL_LAST)
+        path = path / DIR_READY
     if encoder is None:
-        round_tables(find_linker(nlp).model)
+        model = find_linker(nlp).model
+        if plan.trained_on is not None:
+            before = find_linker(load_pipeline(COMPACT)).model
+            average_weights([model, before], [1 - START_SHARE, START_SHARE])
+        round_tables(model)
         meta = srsly.read_json(COMPACT / "meta.json")
         start = {"name": f"{meta['name']} {meta['version']}", "sources": meta["sources"]}
         nlp.meta.setdefault("krissel", {})["start"] = {LINKER: start}
@@ -482,7 +492,7 @@ def _encode(plan: BuildPlan, path: Path) -> None:
         share = store.manifest["shared_names"] / max(1, store.manifest["names"])
         weights = {f"{COMPONENT}.species_weight": SPECIES_WEIGHT} if share >= MIN_SHARED else {}
         encoding |= {"by_species": True, "overrides": weights}
-    base = base if plan.trained_on is None else base / DIR_MODEL_LAST
+    base = base if plan.trained_on is None else base / DIR_READY
     prototypes(base, path, store.path, plan.mentions, **encoding)
     # The saved pipeline has reference cycles, and would keep its vectors in memory in addition to
     # those that are read.

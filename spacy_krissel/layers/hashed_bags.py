@@ -1,7 +1,7 @@
 """Hashed embedding bags, whose table is updated only in the rows used by a batch."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -218,6 +218,24 @@ def round_tables(model: Model[Any, Any]) -> None:
         for shim in node.shims:
             if isinstance(shim, HashedTable):
                 shim.round()
+
+
+def average_weights(models: Sequence[Model[Any, Any]], weights: Sequence[float]) -> None:
+    """Give the first of several models of the same sizes the weighted mean of all of them.
+
+    A model that is averaged with its start forgets less of it (Wortsman et al. 2022).
+    """
+    for i, (model, weight) in enumerate(zip(models, weights, strict=True)):
+        for node, other in zip(models[0].walk(), model.walk(), strict=True):
+            for table, theirs in zip(_tables(node), _tables(other), strict=True):
+                table[:] = weight * theirs + (table if i else 0)
+            for name in filter(node.has_param, node.param_names):
+                theirs = weight * other.get_param(name)
+                node.set_param(name, theirs + (node.get_param(name) if i else 0))
+
+
+def _tables(node: Model[Any, Any]) -> list[np.ndarray]:
+    return [shim.table for shim in node.shims if isinstance(shim, HashedTable)]
 
 
 def HashedBags(

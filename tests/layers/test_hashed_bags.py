@@ -7,7 +7,8 @@ from thinc.api import SGD, Adam, RAdam, set_dropout_rate
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.layers.features import Bags, WordBags
-from spacy_krissel.layers.hashed_bags import HashedBags, HashedTable
+from spacy_krissel.layers.hashed_bags import HashedBags, HashedTable, average_weights
+from spacy_krissel.layers.small import SmallEncoder
 
 ROWS, WIDTH = 10, 3
 
@@ -307,3 +308,38 @@ def test_training_after_rounding_is_exact(table):
         each.finish_update(Adam(1e-5, grad_clip=0.0, L2=0.0, use_averages=False))
     again = HashedTable(ROWS, WIDTH).from_bytes(table.to_bytes())
     assert (again.table == table.table).all() and (table.table == exact.table).all()
+
+
+def small(seed):
+    model = SmallEncoder(width=8, rows=128, context_rows=64, hidden=4, seed=seed)
+    model.initialize()
+    return model
+
+
+def weights_of(model):
+    tables = [shim.table for node in model.walk() for shim in node.shims]
+    params = [
+        node.get_param(name)
+        for node in model.walk()
+        for name in node.param_names
+        if node.has_param(name)
+    ]
+    return [np.array(each) for each in (*tables, *params)]
+
+
+def test_average_is_the_weighted_mean_of_tables_and_parameters():
+    models = [small(seed) for seed in range(3)]
+    given = [weights_of(each) for each in models]
+    shares = [0.2, 0.5, 0.3]
+    average_weights(models, shares)
+    expected = [
+        sum(share * each for share, each in zip(shares, of_one, strict=True))
+        for of_one in zip(*given, strict=True)
+    ]
+    assert len(expected) > 3
+    for found, wanted in zip(weights_of(models[0]), expected, strict=True):
+        assert_allclose(found, wanted, atol=1e-6)
+    # The others stay as they are.
+    for model, before in zip(models[1:], given[1:], strict=True):
+        for found, wanted in zip(weights_of(model), before, strict=True):
+            assert_allclose(found, wanted)

@@ -5,16 +5,14 @@ import re
 import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 import spacy
 import srsly
-from thinc.api import Model
 
 from spacy_krissel.commands.build_linker import CONFIG
 from spacy_krissel.corpora.files import json_object, read_records
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.layers.hashed_bags import HashedTable, round_tables
+from spacy_krissel.layers.hashed_bags import average_weights, round_tables
 from spacy_krissel.pipeline.pipeline_io import (
     check_pipeline_output,
     find_linker,
@@ -139,9 +137,7 @@ def make_compact(
     pipelines = [load_pipeline(path) for path in (trained, *others, start)]
     each = share / (len(pipelines) - 1)
     average, *rest = (find_linker(nlp).model for nlp in pipelines)
-    _scale(average, each)
-    for model, weight in zip(rest, [*[each] * len(others), 1 - share], strict=True):
-        _add(average, model, weight)
+    average_weights([average, *rest], [each] * (1 + len(others)) + [1 - share])
     round_tables(average)
     # The linker as `krissel build` makes it, without what it was trained by.
     linker = spacy.util.load_config(CONFIG)["components"][LINKER]
@@ -165,28 +161,3 @@ def make_compact(
 
 def show_make_compact(size: int, output: Path) -> str:
     return f"{size / 1e6:.1f} MB in {output}"
-
-
-def _scale(model: Model[Any, Any], weight: float) -> None:
-    for node in model.walk():
-        for table in _tables(node):
-            table[:] = weight * table
-        for name in _params(node):
-            node.set_param(name, weight * node.get_param(name))
-
-
-def _add(model: Model[Any, Any], other: Model[Any, Any], weight: float) -> None:
-    """Add the weights of an encoder of the same sizes, times `weight`."""
-    for node, theirs in zip(model.walk(), other.walk(), strict=True):
-        for table, their_table in zip(_tables(node), _tables(theirs), strict=True):
-            table += weight * their_table
-        for name in _params(node):
-            node.set_param(name, node.get_param(name) + weight * theirs.get_param(name))
-
-
-def _tables(node: Model[Any, Any]) -> list[Any]:
-    return [shim.table for shim in node.shims if isinstance(shim, HashedTable)]
-
-
-def _params(node: Model[Any, Any]) -> list[str]:
-    return [name for name in node.param_names if node.has_param(name)]
