@@ -231,16 +231,45 @@ def errors_page() -> str:
 def terms_page() -> str:
     from spacy_krissel.evaluation.end_to_end_report import KINDS
     from spacy_krissel.evaluation.report import MEANINGS
+    from spacy_krissel.finding.finder import VARIANT_MEANINGS
+    from spacy_krissel.kb.search_result import MATCH_MEANINGS
+    from spacy_krissel.ontology.verify import STATUS_MEANINGS
+
+    matches = dict(reversed(MATCH_MEANINGS.items()))
+    first = "The first that holds counts."
+    lines = ["# Terms", ""]
+    for title, lead, key, of_terms in (
+        ("How a name was found", f"`match` of a candidate: the mention … {first}", "match", matches),
+        ("Variants of a name", "How the finder found a name: the text …", "variant", VARIANT_MEANINGS),
+        ("Verdicts of `krissel verify`", "", "verdict", STATUS_MEANINGS),
+        (
+            "Terms of evaluation",
+            "The terms of `krissel evaluate` and its page, with the kinds of prototypes.",
+            "term",
+            MEANINGS,
+        ),
+        ("Errors of `--end-to-end`", first, "error", KINDS),
+    ):
+        lines += [f"## {title}", "", lead, "", *meanings(key, of_terms)]
+    return "\n".join(lines) + "\n"
+
+
+@page("links.md")
+def links_page() -> str:
+    from spacy_krissel.render.formats import WRITERS
 
     lines = [
-        "# Terms of evaluation",
+        "# Formats of links",
         "",
-        "The terms of `krissel evaluate` and its page, with the kinds of prototypes.",
+        (
+            "What `krissel link --output` writes, by the end of the file's name. Offsets count "
+            "characters from 0, and the end is exclusive. [Other tools](tools.md) says which tool "
+            "reads what."
+        ),
         "",
     ]
-    lines += meanings("term", MEANINGS)
-    lines += ["## Errors of `--end-to-end`", "", "The first that holds counts.", ""]
-    lines += meanings("error", KINDS)
+    for ending in WRITERS:
+        lines += [f"## `{ending}`", "", inspect.getdoc(WRITERS[ending]) or "", ""]
     return "\n".join(lines) + "\n"
 
 
