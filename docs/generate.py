@@ -236,21 +236,17 @@ def terms_page() -> str:
     from spacy_krissel.ontology.verify import STATUS_MEANINGS
 
     matches = dict(reversed(MATCH_MEANINGS.items()))
-    first = "The first that holds counts."
+    first = "The first that holds counts"
+    evaluation = "The terms of `krissel evaluate` and its page, with the kinds of prototypes"
     lines = ["# Terms", ""]
     for title, lead, key, of_terms in (
-        ("How a name was found", f"`match` of a candidate: the mention … {first}", "match", matches),
-        ("Variants of a name", "How the finder found a name: the text …", "variant", VARIANT_MEANINGS),
-        ("Verdicts of `krissel verify`", "", "verdict", STATUS_MEANINGS),
-        (
-            "Terms of evaluation",
-            "The terms of `krissel evaluate` and its page, with the kinds of prototypes.",
-            "term",
-            MEANINGS,
-        ),
+        ("How a name was found", f"The mention … {first}", "match", matches),
+        ("Variants of a name", "The text in which it was found …", "variant", VARIANT_MEANINGS),
+        ("Verdicts of `krissel verify`", "The id and its label", "verdict", STATUS_MEANINGS),
+        ("Terms of evaluation", evaluation, "term", MEANINGS),
         ("Errors of `--end-to-end`", first, "error", KINDS),
     ):
-        lines += [f"## {title}", "", lead, "", *meanings(key, of_terms)]
+        lines += [f"## {title}", "", f"{lead}:", "", *meanings(key, of_terms)]
     return "\n".join(lines) + "\n"
 
 
@@ -477,6 +473,13 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, **of_page: Any) -> str:
     """mkdocs: a link to a notebook, which repositories show, leads to its page."""
     return re.sub(r"(\]\((?!https?:)[^)]+)\.ipynb\)", r"\1.md)", markdown)
+
+
+def on_post_page(output: str, **of_page: Any) -> str:
+    """mkdocs: a name for the theme's search, code that keys can scroll, and no empty headers."""
+    output = output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+    output = re.sub(r"(<pre[^>]*>(?:<span></span>)?)<code>", r'\1<code tabindex="0">', output)
+    return re.sub(r"<th([^>]*)></th>", r"<td\1></td>", output)
 
 
 if __name__ == "__main__":
