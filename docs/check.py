@@ -6,6 +6,7 @@ sheets name, have a contrast of 4.5 or more in both themes (WCAG 2.2, 1.4.3).
 """
 
 import colorsys
+import itertools
 import re
 import sys
 from collections import Counter
@@ -20,7 +21,7 @@ SCHEMES = ("default", "slate")
 BODY = {"data-md-color-primary": "indigo", "data-md-color-accent": "indigo"}
 BACKGROUNDS = {
     "--md-default-bg-color": r"--md-(typeset(-a)?-color|default-fg-color(--light)?)",
-    "--md-code-bg-color": r"--md-code-(fg-color|hl-[a-z]+-color)",
+    "--md-code-bg-color": r"--md-(code-(fg-color|hl-[a-z]+-color)|typeset-a-color)",
     "--md-primary-fg-color": r"--md-primary-bg-color",
     "--md-footer-bg-color--dark": r"--md-footer-fg-color(--light(er)?)?",
 }
@@ -78,17 +79,18 @@ class Page(HTMLParser):
 
 
 def properties(css: str, scheme: str) -> dict[str, str]:
-    """Return the custom properties of a page's body in a scheme; the last declaration counts."""
+    """Return the custom properties of a page's body in a scheme, by specificity, then order."""
     body = {**BODY, "data-md-color-scheme": scheme}
-    found: dict[str, str] = {}
+    found: list[tuple[int, list[tuple[str, str]]]] = []
     css = re.sub(r"/\*.*?\*/|url\(\"[^\"]*\"\)", "", css, flags=re.S)
     for selectors, declared in re.findall(r"([^{}]+)\{([^{}]*)\}", css):
         for selector in selectors.split(","):
             wanted = re.findall(r"\[([\w-]+)=\"?([\w-]+)\"?\]", selector)
             rest = re.sub(r"\[[^\]]*\]", "", selector).strip()
             if rest in ("", ":root") and all(body.get(name) == value for name, value in wanted):
-                found |= re.findall(r"(--[\w-]+)\s*:\s*([^;]+)", declared)
-    return found
+                found.append((len(wanted), re.findall(r"(--[\w-]+)\s*:\s*([^;]+)", declared)))
+    found.sort(key=lambda each: each[0])
+    return dict(itertools.chain.from_iterable(each for _, each in found))
 
 
 def colour(text: str, named: dict[str, str]) -> tuple[float, float, float, float]:

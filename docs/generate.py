@@ -7,6 +7,7 @@ declarations.
 
 import html
 import inspect
+import itertools
 import json
 import re
 import sys
@@ -232,6 +233,7 @@ def terms_page() -> str:
     from spacy_krissel.evaluation.end_to_end_report import KINDS
     from spacy_krissel.evaluation.report import MEANINGS
     from spacy_krissel.finding.finder import VARIANT_MEANINGS
+    from spacy_krissel.kb.candidates import CANDIDATE_KEYS
     from spacy_krissel.kb.search_result import MATCH_MEANINGS
     from spacy_krissel.ontology.verify import STATUS_MEANINGS
 
@@ -240,7 +242,8 @@ def terms_page() -> str:
     evaluation = "The terms of `krissel evaluate` and its page, with the kinds of prototypes"
     lines = ["# Terms", ""]
     for title, lead, key, of_terms in (
-        ("How a name was found", f"The mention … {first}", "match", matches),
+        ("Candidates", "Keys of `span._.krissel_candidates`", "key", CANDIDATE_KEYS),
+        ("How a name was found", f"{first}: the mention …", "match", matches),
         ("Variants of a name", "The text in which it was found …", "variant", VARIANT_MEANINGS),
         ("Verdicts of `krissel verify`", "The id and its label", "verdict", STATUS_MEANINGS),
         ("Terms of evaluation", evaluation, "term", MEANINGS),
@@ -311,6 +314,22 @@ def vocabularies_page() -> str:
             for part, names in HEADERS.items()
         ),
     ]
+    return "\n".join(lines) + "\n"
+
+
+@page("configs.md")
+def configs_page() -> str:
+    lines = [
+        "# Configs",
+        "",
+        "The configs of the folder `configs`, by the comments at their beginning.",
+        "[Train](train.md) says how to use one. What each is worth is in `experiments/`.",
+        "",
+    ]
+    for path in sorted((Path(__file__).parents[1] / "configs").glob("*.cfg")):
+        head = itertools.takewhile(lambda line: line.startswith("#"), path.open(encoding="utf8"))
+        what = "\n".join(line[2:].rstrip() for line in head)
+        lines += [f"## {path.name}", "", re.sub(r"https://[^\s,)]+", r"<\g<0>>", what), ""]
     return "\n".join(lines) + "\n"
 
 
@@ -476,9 +495,8 @@ def on_page_markdown(markdown: str, **of_page: Any) -> str:
 
 
 def on_post_page(output: str, **of_page: Any) -> str:
-    """mkdocs: a name for the theme's search, code that keys can scroll, and no empty headers."""
+    """mkdocs: a name for the theme's search, and no empty headers of tables."""
     output = output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
-    output = re.sub(r"(<pre[^>]*>(?:<span></span>)?)<code>", r'\1<code tabindex="0">', output)
     return re.sub(r"<th([^>]*)></th>", r"<td\1></td>", output)
 
 

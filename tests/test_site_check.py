@@ -38,9 +38,9 @@ def test_contrast_is_that_of_wcag(text, ground, expected):
     assert CHECK["contrast"](text, ground, {"--hue": "232"}) == pytest.approx(expected, abs=0.01)
 
 
-def test_properties_are_those_of_the_scheme_and_its_last_declaration():
+def test_properties_are_those_of_the_scheme_by_specificity():
     css = """:root{--a:#111;--b:#222}
     [data-md-color-scheme="slate"]{--a:#333} [data-md-color-primary=pink]{--b:#444}
-    @media screen{[data-md-color-scheme=slate]{--b:#555}} .x{--a:#666}"""
+    @media screen{[data-md-color-scheme=slate]{--b:#555}} .x{--a:#666} :root{--b:#222}"""
     assert CHECK["properties"](css, "default") == {"--a": "#111", "--b": "#222"}
     assert CHECK["properties"](css, "slate") == {"--a": "#333", "--b": "#555"}
