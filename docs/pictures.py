@@ -131,7 +131,7 @@ def coverage() -> str:
 
 
 def peers() -> str:
-    """Draw the F1 of ids against texts per second, beside other annotators."""
+    """Draw the F1 of ids against texts per second, of five annotators."""
     rows = json.loads((RESULTS / "finder.json").read_text(encoding="utf8"))["rows"]
     names = {"finder and linker": "spacy-krissel", "fasthpocr": "FastHPOCR", "gilda": "Gilda"}
     plot = Plot(
