@@ -51,7 +51,7 @@ class Page(HTMLParser):
             each[1] += name
         if re.fullmatch(r"h[1-6]", tag):
             self.levels.append(int(tag[1]))
-        if tag == "button" or tag == "a" and "href" in given:
+        if tag == "button" or (tag == "a" and "href" in given):
             self.open.append([tag, name, given.get("href", "")])
 
     def handle_data(self, data: str) -> None:
