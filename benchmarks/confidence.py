@@ -1,6 +1,7 @@
 """Calibration and precision of a linker's confidence, fitted without gold mentions.
 
     python benchmarks/confidence.py PIPELINE GOLD.spacy [--label Disease] [--texts] [--as-built]
+    python benchmarks/confidence.py PIPELINE GOLD.spacy --as-built --curve coverage.json --name NCBI
 
 Mentions with another label than the given ones count as mentions without an entity. The confidence
 is fitted again for each seed; with `--texts` the fraction of mentions without an entity is fitted
@@ -10,11 +11,13 @@ For each seed, of all mentions and of those with an entity ("known"): the expect
 of the best candidate's confidence in ten bins (ECE), and the area under the precision-coverage
 curve (AUPC), the mean precision over all cut-offs. At the fitted `min_confidence`: the fraction of
 mentions with a correct best candidate that are linked, the fraction of mentions without an entity
-that are linked, and the precision of all links.
+that are linked, and the precision of all links. `--curve` adds the precision-coverage curve of the
+mentions with an entity to a JSON file, which `docs/pictures.py` draws.
 """
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
@@ -28,6 +31,8 @@ from spacy_krissel.mentions.gold_mentions import split_gold
 from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
 
 N_BINS = 10
+# Points of a curve, from this fraction of the mentions to all of them.
+N_POINTS, MIN_COVERAGE = 50, 0.1
 HEADER = (
     "seed",
     "mentions",
@@ -52,9 +57,14 @@ def main(
     texts: Annotated[bool, typer.Option(help="Fit fractions without an entity to GOLD")] = False,
     seeds: Annotated[int, typer.Option(help="Number of seeds")] = 3,
     as_built: Annotated[bool, typer.Option(help="Measure the confidence of the pipeline")] = False,
+    curve: Annotated[Path | None, typer.Option(help="JSON file to add the curve to")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the curve")] = None,
 ) -> None:
     """Print the figures of each seed."""
     nlp = load_pipeline(pipeline)
+    if curve:
+        add_curve(curve, name or gold.stem, link(nlp, gold, label))
+        return
     rows = []
     for seed in range(1 if as_built else seeds):
         if not as_built:
@@ -63,10 +73,19 @@ def main(
     msg.table(rows, header=HEADER, divider=True, aligns=("r",) * len(HEADER))
 
 
-def figures(nlp: Language, gold: Path, labels: list[str] | None) -> list[object]:
-    """Link the gold mentions. RETURNS: the columns after the seed."""
+class Links(NamedTuple):
+    """One row per gold mention, of its best candidate, and the fitted `min_confidence`."""
+
+    confidence: np.ndarray
+    is_right: np.ndarray
+    is_known: np.ndarray
+    least: float
+
+
+def link(nlp: Language, gold: Path, labels: list[str] | None) -> Links:
+    """Link the gold mentions."""
     linker = find_linker(nlp)
-    least, key = linker.cfg["min_confidence"], linker.cfg["spans_key"]
+    key = linker.cfg["spans_key"]
     found, right, known = [], [], []
     docs = list(read_doc_bins(gold, nlp.vocab))
     expected = [
@@ -85,17 +104,22 @@ def figures(nlp: Language, gold: Path, labels: list[str] | None) -> list[object]
                 found.append(best["confidence"])
                 right.append(best["id"] in own)
                 known.append(bool(own))
-    confidence, is_right, is_known = np.array(found), np.array(right), np.array(known)
+    return Links(np.array(found), np.array(right), np.array(known), linker.cfg["min_confidence"])
+
+
+def figures(nlp: Language, gold: Path, labels: list[str] | None) -> list[object]:
+    """Link the gold mentions. RETURNS: the columns after the seed."""
+    confidence, is_right, is_known, least = link(nlp, gold, labels)
     linked = confidence >= least
 
     def fraction(part: np.ndarray) -> str:
         return f"{part.mean():.3f}" if len(part) else "-"
 
-    values: list[object] = [len(right), int(is_known.sum())]
+    values: list[object] = [len(is_right), int(is_known.sum())]
     for measure in (calibration_error, area):
         values += [
             f"{measure(confidence[rows], is_right[rows]):.4f}"
-            for rows in (np.ones(len(right), dtype=bool), is_known)
+            for rows in (np.ones(len(is_right), dtype=bool), is_known)
         ]
     return [
         *values,
@@ -104,6 +128,30 @@ def figures(nlp: Language, gold: Path, labels: list[str] | None) -> list[object]
         fraction(is_right[linked]),
         fraction(is_right[linked & is_known]),
     ]
+
+
+def add_curve(path: Path, name: str, links: Links) -> None:
+    """Write the curve of the mentions with an entity next to the other curves of the file.
+
+    Its points are [coverage, precision] of the most confident links; `chosen` is the point of
+    `min_confidence`. Mentions with equal confidence are one step of the curve.
+    """
+    confidence, is_right = links.confidence[links.is_known], links.is_right[links.is_known]
+    order = np.argsort(-confidence, kind="stable")
+    ends = np.flatnonzero(np.append(np.diff(confidence[order]), -1.0))
+    precision = np.cumsum(is_right[order])[ends] / (ends + 1)
+    coverage = (ends + 1) / len(order)
+    wanted = np.linspace(MIN_COVERAGE, 1, N_POINTS)
+    rows = np.unique(np.minimum(np.searchsorted(coverage, wanted), len(ends) - 1))
+    linked = confidence >= links.least
+    curves = json.loads(path.read_text()) if path.exists() else {}
+    curves[name] = {
+        "mentions": len(order),
+        "min_confidence": round(links.least, 4),
+        "chosen": [round(float(linked.mean()), 4), round(float(is_right[linked].mean()), 4)],
+        "points": [[round(float(coverage[i]), 4), round(float(precision[i]), 4)] for i in rows],
+    }
+    path.write_text(json.dumps(curves, indent=1) + "\n")
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:

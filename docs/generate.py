@@ -7,6 +7,7 @@ declarations.
 
 import html
 import inspect
+import itertools
 import json
 import re
 import sys
@@ -231,16 +232,43 @@ def errors_page() -> str:
 def terms_page() -> str:
     from spacy_krissel.evaluation.end_to_end_report import KINDS
     from spacy_krissel.evaluation.report import MEANINGS
+    from spacy_krissel.finding.finder import VARIANT_MEANINGS
+    from spacy_krissel.kb.candidates import CANDIDATE_KEYS
+    from spacy_krissel.kb.search_result import MATCH_MEANINGS
+    from spacy_krissel.ontology.verify import STATUS_MEANINGS
+
+    matches = dict(reversed(MATCH_MEANINGS.items()))
+    first = "The first that holds counts"
+    evaluation = "The terms of `krissel evaluate` and its page, with the kinds of prototypes"
+    lines = ["# Terms", ""]
+    for title, lead, key, of_terms in (
+        ("Candidates", "Keys of `span._.krissel_candidates`", "key", CANDIDATE_KEYS),
+        ("How a name was found", f"{first}: the mention …", "match", matches),
+        ("Variants of a name", "The text in which it was found …", "variant", VARIANT_MEANINGS),
+        ("Verdicts of `krissel verify`", "The id and its label", "verdict", STATUS_MEANINGS),
+        ("Terms of evaluation", evaluation, "term", MEANINGS),
+        ("Errors of `--end-to-end`", first, "error", KINDS),
+    ):
+        lines += [f"## {title}", "", f"{lead}:", "", *meanings(key, of_terms)]
+    return "\n".join(lines) + "\n"
+
+
+@page("links.md")
+def links_page() -> str:
+    from spacy_krissel.render.formats import WRITERS
 
     lines = [
-        "# Terms of evaluation",
+        "# Formats of links",
         "",
-        "The terms of `krissel evaluate` and its page, with the kinds of prototypes.",
+        (
+            "What `krissel link --output` writes, by the end of the file's name. Offsets count "
+            "characters from 0, and the end is exclusive. [Other tools](tools.md) says which tool "
+            "reads what."
+        ),
         "",
     ]
-    lines += meanings("term", MEANINGS)
-    lines += ["## Errors of `--end-to-end`", "", "The first that holds counts.", ""]
-    lines += meanings("error", KINDS)
+    for ending in WRITERS:
+        lines += [f"## `{ending}`", "", inspect.getdoc(WRITERS[ending]) or "", ""]
     return "\n".join(lines) + "\n"
 
 
@@ -286,6 +314,22 @@ def vocabularies_page() -> str:
             for part, names in HEADERS.items()
         ),
     ]
+    return "\n".join(lines) + "\n"
+
+
+@page("configs.md")
+def configs_page() -> str:
+    lines = [
+        "# Configs",
+        "",
+        "The configs of the folder `configs`, by the comments at their beginning.",
+        "[Train](train.md) says how to use one. What each is worth is in `experiments/`.",
+        "",
+    ]
+    for path in sorted((Path(__file__).parents[1] / "configs").glob("*.cfg")):
+        head = itertools.takewhile(lambda line: line.startswith("#"), path.open(encoding="utf8"))
+        what = "\n".join(line[2:].rstrip() for line in head)
+        lines += [f"## {path.name}", "", re.sub(r"https://[^\s,)]+", r"<\g<0>>", what), ""]
     return "\n".join(lines) + "\n"
 
 
@@ -448,6 +492,12 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, **of_page: Any) -> str:
     """mkdocs: a link to a notebook, which repositories show, leads to its page."""
     return re.sub(r"(\]\((?!https?:)[^)]+)\.ipynb\)", r"\1.md)", markdown)
+
+
+def on_post_page(output: str, **of_page: Any) -> str:
+    """mkdocs: a name for the theme's search, and no empty headers of tables."""
+    output = output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+    return re.sub(r"<th([^>]*)></th>", r"<td\1></td>", output)
 
 
 if __name__ == "__main__":

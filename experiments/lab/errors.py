@@ -174,6 +174,6 @@ class Warnings(product.Warnings):
     )
     KW901 = (
         "[KW901] Nothing was drawn: matplotlib is not installed. Install spacy-krissel[plots] and "
-        "run the command again (an ablation's values are in ablation.json, and no row is run anew "
+        "run the command again (an ablation's values are in ablation.json, and no row is run again "
         "for it)."
     )

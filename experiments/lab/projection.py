@@ -19,7 +19,7 @@ from .errors import Errors, KrisselError
 from .named_paths import name_path_pairs
 from .plots import MARKERS, check_drawing, draw, panels
 
-# Colours that are told apart; more entities repeat them.
+# Distinct colours; more entities repeat them.
 COLOURS = "tab20"
 PAIR_COLOURS = ("#0072b2", "#d55e00")
 AtLeastTwo = Annotated[int, Field(ge=2)]

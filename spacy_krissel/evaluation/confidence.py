@@ -62,7 +62,7 @@ KNOWN_PRIOR = np.array([-3.0, 8.0, 0.5])
 PHRASES = Path(__file__).parent / "phrases.txt.gz"
 # Maximum number of them that are linked, each as a mention without an entity, and minimum; in
 # between, as many as names are. `Likeness` compares the names with others, four per name, if there
-# are as many, and 3,000 or more; and with at most so many names.
+# are as many, and 3,000 or more; and with at most MAX_NAMES.
 MAX_PHRASES, MIN_PHRASES = 5000, 1000
 PER_NAME, MIN_COMPARED, MAX_NAMES = 4, 3000, 100_000
 # Fractions of mentions without an entity that are names of the vocabulary's own kind, and that are

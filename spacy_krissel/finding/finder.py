@@ -20,6 +20,17 @@ from .words import STRICT_CHARS, TextWords, WordReader, stem, stems_of
 # equal. Two are found by their place: an abbreviation that the text defines, and a part of a
 # coordination.
 Variant = Literal["name", "spelling", "form", "order", "word", "abbreviation", "coordination"]
+VARIANT_MEANINGS: dict[Variant, str] = {
+    "name": "is the name, but for case and punctuation",
+    "spelling": "differs in accents, Greek letters, numerals, possessives or British spelling",
+    "form": "has other forms of the words: singular, plural",
+    "order": "has another word order, or lacks of and the: cleft of the palate",
+    "word": (
+        "has an equal word (renal, kidney), or is the adjective of a one-word name (psychotic)"
+    ),
+    "abbreviation": "is an abbreviation that the text defines",
+    "coordination": "is the distant fragment of a coordination: palate in cleft lip and palate",
+}
 VARIANTS: tuple[Variant, ...] = ("name", "spelling", "form", "order", "word")
 SPELLING, FORM, ORDER, WORD = range(1, len(VARIANTS))
 # Maximum number of words that are searched for one by one.

@@ -18,6 +18,15 @@ VERDICT = "verdict"
 # Scores that most mentions lack: of evidence by corrections, and of names found by
 # `krissel_finder`. They are shown unless 0, so that candidates do not depend on their batch.
 OCCASIONAL = (VERDICT, "found")
+CANDIDATE_KEYS = {
+    "id, name, score": "the entity and its score",
+    "kind": "the kind of the prototype that won; verdict if a correction decided",
+    "evidence": "the text of that prototype, with the mention in ⟦ ⟧",
+    "doc, source": "if it was seen in a text: the text's id (in PubMed a PMID), and its source",
+    "match": "how the name was found, if names were compared",
+    "confidence": "the probability that the link is correct, if it was fitted; 1 by a correction",
+    "vector, lexical, …": "the terms of the score, each by its name, if there are several",
+}
 
 
 def candidate_dicts(
@@ -25,13 +34,9 @@ def candidate_dicts(
 ) -> list[list[dict[str, Any]]]:
     """Return up to `k` candidates of each query, best first.
 
-    Each is a dict of "id", "name", "score", and of the winning prototype "kind" (`Prototype`) and
-    "evidence", its text as one line. If it was seen in a text, also "doc", the id of that text, and
-    "source", the label that it was added under, or "". If the score sums several terms, also each
-    term by its name. "match" (`MATCHES`) and "confidence" are there if they were computed.
-
-    A candidate that a correction decided has the "kind" "verdict", the correction's "evidence",
-    "doc" and "source", and a "confidence" of 1.
+    Each is a dict of `CANDIDATE_KEYS`, where "kind" is one of `Prototype`, and "match" one of
+    `MATCHES`. A candidate that a correction decided has the correction's "evidence", "doc" and
+    "source".
     """
     entities = result.entities[:, :k]
     found = entities >= 0

@@ -8,16 +8,23 @@ from ..index.hits import no_hits
 from ..index.protocol import Rows, Scores
 
 # How the name of a candidate was found (`pipeline.linker.match`), the weakest match first.
-MATCHES = (
-    "context",
-    "similar",
-    "variant",
-    "spelling",
-    "abbreviation",
-    "mention",
-    "synonym",
-    "label",
-)
+MATCH_MEANINGS = {
+    "context": "is less similar to any name: vectors found the entity",
+    "similar": "has a lexical similarity of 0.4 or more with a name",
+    "variant": "was found by other forms, order or words of a name, or in a coordination",
+    "spelling": (
+        "has the letters and digits of a name (IL-2, IL2), or differs in accents or an acronym's "
+        "case"
+    ),
+    "abbreviation": (
+        "contains an abbreviation that the document defines, and its long form is or resembles a "
+        "name"
+    ),
+    "mention": "is no name of the entity, but was annotated with it",
+    "synonym": "is another name of the entity",
+    "label": "is the preferred name of the entity",
+}
+MATCHES = tuple(MATCH_MEANINGS)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,14 @@ from ..util.folding import canonical_name, to_american
 from .entity import id_prefix, possible_prefixes, registered_id, spellings
 
 Status = Literal["right", "synonym", "wrong_label", "unknown_id", "retired", "unchecked"]
+STATUS_MEANINGS: dict[Status, str] = {
+    "right": "the label is the preferred name of the id's entity, or there is no label",
+    "synonym": "the label is another name of that entity",
+    "wrong_label": "the label is no name of that entity; the message says which entity has it",
+    "unknown_id": "the id is no entity's; the message says which entity has the label",
+    "retired": "the id was replaced, merged or split; the message says what it is now",
+    "unchecked": "the vocabulary has no ids with this prefix",
+}
 # Statuses that a person or `--fix` must look at.
 FINDINGS: tuple[Status, ...] = ("wrong_label", "unknown_id", "retired")
 # Maximum entities listed per verdict; more of them share a name only by mistake.

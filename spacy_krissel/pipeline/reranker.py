@@ -141,7 +141,7 @@ class KrisselReranker(KrisselPipe):
         self._table: CandidateTable | None = None
         self._nlp: WeakReference[Language] = WeakReference(nlp)
         # Found while the pipeline is there: a pipe that is sourced into another may outlive its
-        # own, beside its linker.
+        # own, next to its linker.
         self._linker: WeakReference[KrisselLinker] = WeakReference()
         self._look_for_linker()
 

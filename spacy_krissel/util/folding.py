@@ -42,7 +42,7 @@ INVISIBLE_CHARS = re.compile(f"[{_INVISIBLE}]+")
 # Cyrillic й is not и.
 _MARKS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff"
 ACCENTS = re.compile(f"(?<![\u0400-\u052f])[{_MARKS}]+")
-# Normalising a run of marks takes time quadratic in its length. No real letter has so many marks.
+# Normalising a run of marks takes time quadratic in its length. No real letter has this many marks.
 _ALL_MARKS = f"[{_MARKS}\u0591-\u05c7\u0610-\u061a\u064b-\u065f]"
 _MANY_MARKS = re.compile(f"({_ALL_MARKS}{{16}}){_ALL_MARKS}+")
 # Symbols that look like Greek letters.

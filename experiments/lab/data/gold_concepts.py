@@ -31,7 +31,7 @@ def gold_concepts(
     spans_key: gold mentions are in `doc.spans[spans_key]`; see `gold_spans`
 
     RETURNS: the number of concepts.
-    Raises KrisselError K201, K212 (gold), K026 (the output, which is written whole or not at all).
+    Raises KrisselError K201, K212 (gold), K026 (the output, which is written atomically).
     """
     check_file(output)
     store = None if ontology is None else OntologyStore(ontology)

@@ -2,7 +2,7 @@
 
 To add a format: one module here with a reader, a function from a path to annotated texts; one line
 in `_BUILT_IN`; one seed in tests/fuzz/seeds.py. The choices of `--format` and messages follow from
-`READERS`. Plugins: docs/architecture.md.
+`READERS`. Plugins: CONTRIBUTING.md.
 """
 
 import inspect

@@ -6,7 +6,7 @@ All readers raise KrisselError K101 (no such file), K102 (damaged or truncated) 
 To add a format: one module here with a reader, a function from a path (and options) to entities;
 one line in `_BUILT_IN`; one seed in tests/fuzz/seeds.py. Detection, the choices of `--format` and
 messages follow from `READERS`. A format that is a folder also says which folders it `holds`, which
-`files` are read, and what they state (`Reader`). Plugins: docs/architecture.md.
+`files` are read, and what they state (`Reader`). Plugins: CONTRIBUTING.md.
 """
 
 import inspect

@@ -2,7 +2,7 @@
 
 To add a format: one module here with a writer, a function from docs, the key of their spans and an
 open binary file; one line in `_BUILT_IN`. What other tools made of it is read by `corpora/readers`.
-Plugins: docs/architecture.md.
+Plugins: CONTRIBUTING.md.
 """
 
 from collections.abc import Callable, Iterable

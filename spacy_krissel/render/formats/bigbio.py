@@ -14,7 +14,7 @@ from .mentions import linked_mentions
 def write_bigbio(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write one passage per text. `normalized` has the entity, its database before the colon of its
     id, and in addition to BigBIO's keys `match`, `matched_name`, `score` and `confidence`, if
-    known."""
+    known. For Hugging Face `datasets`; `krissel convert` reads the file."""
     for number, doc in enumerate(docs):
         entities = []
         for i, each in enumerate(linked_mentions(doc, key)):

@@ -17,7 +17,8 @@ _HEAD = (
 
 def write_bioc(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write one passage per text. A mention's infons are `type`, `identifier`, `name`, `match`,
-    `matched_name`, `score` and `confidence`. Offsets count characters."""
+    `matched_name`, `score` and `confidence`. Offsets count characters. `krissel convert` reads the
+    file."""
     head = f"{_HEAD}\n<source>spacy-krissel</source><date></date><key>BioC.key</key>\n"
     file_.write(head.encode())
     for doc in docs:

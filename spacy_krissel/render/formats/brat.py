@@ -15,8 +15,8 @@ from .mentions import FileNames, flat_text, linked_mentions
 def write_brat(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write a `.tar.gz` of two files per doc, named by its id. `N` names a mention's entity, and a
     note has its score, confidence, match and matched name. A mention that spans several lines has
-    fragments, as a discontinuous one has.
-    """
+    fragments, as a discontinuous one has. Unpack it into brat's data folder; `krissel convert`
+    reads that folder, or its `.tar.gz`."""
     names = FileNames()
     # Without the time, so that the same docs give the same file.
     with (

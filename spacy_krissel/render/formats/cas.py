@@ -18,8 +18,9 @@ LAYER = "de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity"
 
 def write_cas(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write a ZIP of one XMI per doc, named by its id, and their type system. A mention's label and
-    id are the features `value` and `identifier` of `LAYER`; its match, matched name, score and
-    confidence are additional features. Raises KrisselError K247."""
+    id are the features `value` and `identifier` of `NamedEntity`; its match, matched name, score
+    and confidence are additional features. Raises KrisselError K247. For INCEpTION and WebAnno
+    (*UIMA CAS XMI*, extra `serve`); `krissel convert` reads the exported `.zip`, or its folder."""
     cassis = load_cassis()
     types = cassis.TypeSystem()
     layer = types.create_type(LAYER, "uima.tcas.Annotation")

@@ -30,7 +30,8 @@ MAX_SHOWN = 5
 
 
 def write_label_studio(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """Write a JSON list of tasks: the text as `data.text`, the doc's id as `data.doc`."""
+    """Write a JSON list of tasks: the text as `data.text`, the doc's id as `data.doc`. For Label
+    Studio's *Import*, with predictions; `krissel convert` reads its JSON export."""
     file_.write(b"[")
     for number, doc in enumerate(docs):
         data = {"text": doc.text, "doc": document_id(doc)}

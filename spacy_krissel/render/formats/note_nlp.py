@@ -39,8 +39,8 @@ _CONCEPT = re.compile(r"OMOP:(\d{1,10})", re.ASCII | re.IGNORECASE)
 
 def write_note_nlp(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write one row per mention. `note_id` is the doc's id if that is a number of up to nine
-    digits. Otherwise it is `FIRST` plus the doc's index in the file, from 0, and the id is among
-    `term_modifiers`, such as
+    digits. Otherwise it is 1,000,000,000 plus the doc's index in the file, from 0, and the id is
+    among `term_modifiers`, such as
     `doc=PMID:1;end=27;label=Disease;id=MESH:D006073;match=synonym;matched_name=Gouts;score=0.75`.
     `note_nlp_concept_id` is the number of ids with the prefix OMOP, else 0. Columns of unknown
     values are empty."""

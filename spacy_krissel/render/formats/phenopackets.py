@@ -50,8 +50,9 @@ VERSION = "unknown"
 
 def write_phenopackets(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write one phenopacket per doc. Each HP term is a phenotypic feature, with a piece of evidence
-    per mention. Each disease, from `DISEASES` or labelled so, is one of its `diseases`; these have
-    no evidence, so their mentions are external references. A mention is `7#char=0,4` (RFC 5147),
+    per mention. Each term of Mondo, DOID or Orphanet, or labelled as a disease or disorder, is one
+    of its `diseases`; these have no evidence, so their mentions are external references. Other
+    terms are left out. A mention is `7#char=0,4` (RFC 5147),
     described as `id=HP:0001945;text=fever;match=label;matched_name=Fever;score=0.25`. `created` is
     the day of writing. Nothing is `excluded`: docs do not record what a text denies."""
     created = {

@@ -17,7 +17,9 @@ NONE = {"id": NIL, "text": "none of these"}
 
 def write_prodigy(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write one task per mention for `choice`: the candidates, best first, with their matches and
-    scores, and one for none. The linked entity is preselected."""
+    scores, and one for none. The linked entity is preselected. For `prodigy mark DATASET
+    links.prodigy.jsonl --view-id choice`; `krissel convert` reads the output of `prodigy
+    db-out`."""
     for doc in docs:
         for each in linked_mentions(doc, key):
             file_.write(

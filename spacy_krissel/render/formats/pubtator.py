@@ -11,7 +11,7 @@ from .mentions import flat_text, linked_mentions, short_id
 def write_pubtator(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write the first line of a text as its title and the rest as its abstract, on one line, with
     unchanged offsets. A mention without an entity has the id `-`. The format has no field for
-    scores or matches."""
+    scores or matches. For PubTator, TeamTat and TaggerOne; `krissel convert` reads the file."""
     for doc in docs:
         id_, text = short_id(doc), doc.text
         title, _, abstract = text.partition("\n")
