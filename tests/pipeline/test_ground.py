@@ -1,5 +1,7 @@
 """Ids of names in bulk are those that the pipeline gives to mentions."""
 
+import re
+
 import pytest
 import spacy
 from built_linker import ENTITIES
@@ -140,3 +142,19 @@ def test_name_stands_in_its_text(name, context):
     wanted = name.strip()
     assert text[start : start + len(wanted)].lower() == wanted.lower() or text == context
     assert in_context("cold", "A Colds, COLD.") == ("A Colds, COLD.", 9)
+
+
+WORDS = st.text("aBk_ -é1K", max_size=4)
+
+
+@settings(max_examples=300, deadline=None)
+@given(name=WORDS, context=st.text("aAbBk_ -é1K", max_size=8))
+def test_occurrence_of_a_name_is_that_of_the_pattern(name, context):
+    """Also of a letter that is another one in lower case."""
+    name = name.strip()
+    pattern = rf"(?<!\w){re.escape(name)}(?!\w)"
+    match = re.search(pattern, context, re.IGNORECASE)
+    expected = (context, match.start()) if match else None
+    assert in_context(name, context) == (
+        expected or (f"{name}\n{context}" if context.strip() else name, 0)
+    )
