@@ -238,6 +238,10 @@ class Errors:
         "UMLS's files as they are shipped or as MetamorphoSys writes them; sort it by its first "
         "column (LC_ALL=C sort)."
     )
+    K132 = (
+        "[K132] '{path}' has {found} at line {line}, which is not supported. Expected GraphML with "
+        "one graph of nodes and edges; save the graphs separately."
+    )
 
     # Package `corpora` (K2xx, KW2xx).
     K201 = "[K201] There is no file at '{path}'. Expected {expected}. Check the path."

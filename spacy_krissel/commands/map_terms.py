@@ -1,43 +1,41 @@
-"""Mapping of a list of terms to entities, as SSSOM."""
+"""Mapping of terms, or of the nodes of a graph, to entities, as SSSOM."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from spacy.tokens import Span
 
 from ..corpora.report import CorpusReport
 from ..corpora.term_lists import Term, read_terms
 from ..errors import wrong_setting
+from ..graphs.graph import Graph
+from ..graphs.read import ENDINGS, GRAPHML, LINES, ending_of
+from ..graphs.write import edges_path
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import NIL
 from ..pipeline.linked_terms import linked_terms
 from ..pipeline.pipeline_io import find_linker, load_pipeline
 from ..pipeline.settings import LINKER
-from ..render.sssom import NO_LICENSE, NOT_FOUND, Curies, Mapping, write_sssom
+from ..render.mappings import KINDS, kind_of, term_mapping
+from ..render.sssom import NO_LICENSE, Curies, Mapping, write_sssom
 from ..util.atomic import atomic_file, check_file
-from ..util.escape import one_line
-from ..util.folding import canonical_name
 from ..util.outputs import writes
 from ..util.progress import reading_bar, size_of
-from ..util.settings import Fraction, PositiveInt, checked
-
-EXACT, LEXICAL = "skos:exactMatch", "semapv:LexicalMatching"
-SIMILAR = "semapv:LexicalSimilarityThresholdMatching"
-SEMANTIC = "semapv:SemanticSimilarityThresholdMatching"
-# Fields of an entity that a term may match.
-LABEL, ALIAS = "rdfs:label", "skos:altLabel"
+from ..util.settings import Fraction, OneOf, PositiveInt, checked
+from .map_nodes import NodeMapper
 
 
-@writes("output")
+@writes("output", "merge", next_to={"merge": edges_path})
 @checked
 def map_terms(
     pipeline: str | Path,
-    terms: Path,
+    terms: Path | Sequence[Path],
     output: Path,
     *,
+    merge: Annotated[str | Path, OneOf(lambda: ENDINGS, is_ending=True)] | None = None,
     label_column: str = "",
     id_column: str = "",
     top_k: PositiveInt = 1,
@@ -49,11 +47,14 @@ def map_terms(
     batch_size: PositiveInt = 128,
     progress: bool = False,
 ) -> dict[str, int]:
-    """Map a list of terms to entities, as SSSOM.
+    """Map terms, or nodes of graphs, to entities, as SSSOM.
 
     pipeline: A pipeline with a linker
-    terms: A table with a header (.csv, .tsv), or a text file with one term per line; .gz
+    terms: A table with a header (.csv, .tsv), or a text file with one term per line; .gz. Nodes and
+        edges of a graph: .graphml, .jsonl, and with --merge tables
     output: The file to write: .tsv, by convention .sssom.tsv
+    merge: Write the graph with equivalent nodes merged, in the format of its name:
+        kg_nodes.tsv, with the edges in kg_edges.tsv; or kg.graphml
     label_column: Column of the terms; default: label, term, name and other usual names, else the
         only column
     id_column: Column of the terms' ids; default: id, code and other usual names, if there is one
@@ -73,24 +74,23 @@ def map_terms(
     RETURNS: the numbers of `terms`, of those `exact`, `close` and `without_entity`, and of rows
     `left_out`.
 
+    Nodes of a graph are mapped as `NodeMapper` does it. RETURNS: also the numbers of `nodes` and
+    `edges`, and those that it counts.
+
     Raises KrisselError K006 (output, columns, numbers, addresses), K026 (output), K610, K611
-    (pipeline), K603 (no knowledge base), and those of `read_terms`. Warns KW201 (rows left out),
-    KW620 (terms left out).
+    (pipeline), K603 (no knowledge base), and those of `read_terms` and `read_graph`. Warns KW201
+    (rows left out), KW620 (terms left out).
     """
-    if output.suffix != ".tsv":
-        raise wrong_setting("output", str(output), "a path ending in .tsv")
-    addresses = {
-        "license": license,
-        **({"mapping_set_id": mapping_set_id} if mapping_set_id else {}),
-    }
-    for setting, found in addresses.items():
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:\S+", found):
-            raise wrong_setting(setting, found, "an address, https://…")
-    check_file(output)
-    report = CorpusReport()
-    read = read_terms(terms, report, label_column=label_column, id_column=id_column)
+    paths = [Path(each) for each in ([terms] if isinstance(terms, (str, Path)) else terms)]
+    merged = None if merge is None else Path(merge)
+    is_graph = merged is not None or any(ending_of(each) in (GRAPHML, LINES) for each in paths)
+    _check(paths, output, merged, license, mapping_set_id)
+    if is_graph and top_k > 1:
+        raise wrong_setting("top_k", top_k, "1 for a graph")
+    report, columns = CorpusReport(), {"label_column": label_column, "id_column": id_column}
     # A list without terms is refused before the pipeline is loaded.
-    read = chain([next(read)], read)
+    read = [] if is_graph else [_begun(read_terms(each, report, **columns)) for each in paths]
+    graph = Graph(paths, report, **columns) if is_graph else None
     nlp = load_pipeline(pipeline)
     linker = find_linker(nlp, name)
     if top_k > linker.n_candidates_kept():
@@ -104,25 +104,20 @@ def map_terms(
     if name not in nlp.pipe_names:
         nlp.enable_pipe(name)
     curies = Curies()
-
-    def mappings() -> Iterator[Mapping]:
-        linked = linked_terms(nlp, read, linker.cfg["spans_key"], batch_size)
-        for span, term in reading_bar(
-            linked, size_of([terms]), show=progress, unit=" terms", desc="Mapping"
-        ):
-            first, *others = islice(_mappings(term, span, linker.kb, curies), top_k)
-            exact = first.predicate_id == EXACT
-            report.count(
-                "without_entity" if first.object_id == NOT_FOUND else "exact" if exact else "close"
-            )
-            report.count("terms")
-            yield from [first, *others]
-
+    nodes = graph and NodeMapper(graph, nlp, linker, curies, report)
+    if nodes:
+        rows = nodes.mappings(batch_size, progress=progress)
+    else:
+        linked = linked_terms(nlp, chain(*read), linker.cfg["spans_key"], batch_size)
+        bar = reading_bar(linked, size_of(paths), show=progress, unit=" terms", desc="Mapping")
+        rows = _rows(bar, linker.kb, curies, report, top_k)
     ids = {"mapping_set_id": mapping_set_id, "object_source": object_source}
     with atomic_file(output) as temporary:
-        write_sssom(temporary, mappings(), curies, license=license, **ids)
+        write_sssom(temporary, rows, curies, license=license, **ids)
+        if nodes and merged is not None:
+            nodes.write(merged)
     report.warn()
-    counts = {key: report[key] for key in ("terms", "exact", "close", "without_entity")}
+    counts = nodes.counts() if nodes else {key: report[key] for key in ("terms", *KINDS)}
     return {**counts, "left_out": report["bad_records"]}
 
 
@@ -130,33 +125,59 @@ def show_map_terms(counts: dict[str, int]) -> str:
     return "\n".join(f"{key}: {value}" for key, value in counts.items())
 
 
+def _check(
+    paths: Sequence[Path], output: Path, merged: Path | None, license: str, mapping_set_id: str
+) -> None:
+    """Raise KrisselError K006 for settings that do not go together, K026 for the outputs."""
+    if output.suffix != ".tsv":
+        raise wrong_setting("output", str(output), "a path ending in .tsv")
+    addresses = {
+        "license": license,
+        **({"mapping_set_id": mapping_set_id} if mapping_set_id else {}),
+    }
+    for setting, found in addresses.items():
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:\S+", found):
+            raise wrong_setting(setting, found, "an address, https://…")
+    check_file(output)
+    if merged is None:
+        return
+    if merged.suffix != GRAPHML and "nodes" not in merged.name:
+        expected = (
+            "a name with 'nodes', such as kg_nodes.tsv, next to which kg_edges.tsv is written"
+        )
+        raise wrong_setting("merge", str(merged), expected)
+    check_file(merged)
+    written = {each.resolve() for each in (merged, edges_path(merged))}
+    if not written.isdisjoint(each.resolve() for each in (output, *paths)):
+        expected = "another path than those of the terms and the output, also for the edges"
+        raise wrong_setting("merge", str(merged), expected)
+
+
+def _begun(read: Iterator[Term]) -> Iterator[Term]:
+    """Return an iterator whose first item was read."""
+    return chain([next(read)], read)
+
+
+def _rows(
+    linked: Iterator[tuple[Span, Term]],
+    kb: PrototypeKB,
+    curies: Curies,
+    report: CorpusReport,
+    top_k: int,
+) -> Iterator[Mapping]:
+    for span, term in linked:
+        first, *others = islice(_mappings(term, span, kb, curies), top_k)
+        report.count(kind_of(first))
+        report.count("terms")
+        yield from [first, *others]
+
+
 def _mappings(term: Term, span: Span, kb: PrototypeKB, curies: Curies) -> Iterator[Mapping]:
     """Yield the link, then the other candidates, best first."""
-    subject, linked = term.id and curies(term.id, "term"), span.kb_id_
-
-    def mapping(predicate: str, found: dict[str, Any]) -> Mapping:
-        form = canonical_name(term.label)
-        names = [*map(canonical_name, kb.names_of(found["id"]))] if found else []
-        is_name, is_similar = form in names, found.get("match", "context") != "context"
-        confidence, score = found.get("confidence"), found.get("score", -1)
-        return Mapping(
-            subject,
-            term.label,
-            predicate or (EXACT if is_name else "skos:closeMatch"),
-            curies(found["id"], "kb") if found else NOT_FOUND,
-            one_line(found.get("name", "")),
-            LEXICAL if is_name else SIMILAR if is_similar else SEMANTIC,
-            # The standard's rule for a subject without an id.
-            "" if subject else "rdfs literal",
-            "" if confidence is None else f"{round(confidence, 3):g}",
-            (LABEL if form == names[0] else ALIAS) if is_name else "",
-            form if is_name else "",
-            f"{round(score, 3):g}" if confidence is None and 0 <= score <= 1 else "",
-            dict(term.others),
-        )
-
+    linked = span.kb_id_
     candidates = sorted(span._.krissel_candidates, key=lambda each: each["id"] != linked)
     if linked == NIL:
-        yield mapping(EXACT, {})
+        yield term_mapping(term, {}, kb, curies)
     for index, each in enumerate(candidates):
-        yield mapping("skos:relatedMatch" if index or linked == NIL else "", each)
+        other = "skos:relatedMatch" if index or linked == NIL else ""
+        yield term_mapping(term, each, kb, curies, other)

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,59 +13,34 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..errors import Errors, KrisselError, wrong_setting
-from ..pipeline.settings import LINKER
-from ..serving.bounds import MAX_ANSWER, MAX_CHARS, MAX_MENTIONS, Bounds
-from ..serving.listening import (
-    MAX_CONNECTIONS,
-    bound_sockets,
-    bracketed,
-    log_to_stderr,
-    own_hosts,
-    read_key,
-)
+from ..serving.bounds import Bounds
+from ..serving.listening import bound_sockets, bracketed, log_to_stderr, own_hosts, read_key
 from ..serving.processes import LinkProcess
-from ..serving.service import GRACE_SECONDS, MAX_WAITING, TIMEOUT_SECONDS, LinkService, WorkerLost
-from ..util.settings import PositiveInt, checked
+from ..serving.service import LinkService, WorkerLost
+from ..serving.service_settings import ServiceSettings
+from ..util.settings import checked, takes
 
 Paths = Annotated[list[str | Path], Field(min_length=1)]
 
 
 @checked
-def mcp(
-    pipelines: Paths,
-    *,
-    http: str = "",
-    workers: PositiveInt = 1,
-    gpu_id: Annotated[int, Field(ge=-1)] = -1,
-    index_device: str | None = None,
-    server_names: list[str] | None = None,
-    max_chars: PositiveInt = MAX_CHARS,
-    max_mentions: PositiveInt = MAX_MENTIONS,
-    max_answer: PositiveInt = MAX_ANSWER,
-    max_waiting: PositiveInt = MAX_WAITING,
-    max_connections: PositiveInt = MAX_CONNECTIONS,
-    timeout: PositiveInt = TIMEOUT_SECONDS,
-    grace: PositiveInt = GRACE_SECONDS,
-    name: str = LINKER,
-) -> None:
-    """Serve pipelines to agents, as MCP tools.
+@dataclass(frozen=True)
+class AgentSettings(ServiceSettings):
+    """Settings of `mcp`.
 
     pipelines: Pipelines with a linker; the name of each one's folder names its vocabulary
     http: HOST:PORT to listen on, for streamable HTTP at /mcp; default: standard input and output.
         Hosts other than this machine need a key in KRISSEL_API_KEY
-    workers: Number of worker processes per pipeline
-    gpu_id: GPU, or -1 for the CPU
-    index_device: Device of the index: cpu, cuda:0 or cuda:all; default: the pipeline's setting
-    server_names: Further host names of the service without a key, such as those that a proxy
-        forwards
-    max_chars: Maximum number of characters of a request
-    max_mentions: Maximum number of mentions of a request
-    max_answer: Maximum number of bytes of a worker's answer
-    max_waiting: Maximum number of waiting requests per pipeline; further ones are refused
-    max_connections: Maximum number of connections
-    timeout: Seconds after which work on a request is stopped
-    grace: Seconds for pending requests when the service shuts down
-    name: Name of the linker in the pipelines
+    """
+
+    pipelines: Paths
+    _: KW_ONLY
+    http: str = ""
+
+
+@takes(AgentSettings)
+def mcp(asked: AgentSettings) -> None:
+    """Serve pipelines to agents, as MCP tools.
 
     The tools are annotate, ground, candidates, search, verify, entity, children and parents; the
     resources are vocabulary://NAME, with version and licence.
@@ -72,7 +48,7 @@ def mcp(
     (address or port), K006 (an address, or pipelines with the same name), K610, K611 (pipeline),
     K520 (no knowledge base), K675 (no such GPU), K685 (a worker ended and could not be replaced).
     """
-    address = _address(http) if http else None
+    address = _address(asked.http) if asked.http else None
     key = read_key(address[0]) if address else ""
     try:
         from ..serving.agent_http import PATH, http_runner, make_http_app
@@ -81,12 +57,11 @@ def mcp(
     except ImportError as error:
         problem = Errors.K684.format(what=f"'{error.name}'", extra="mcp")
         raise KrisselError(problem) from error
-    names = _names(pipelines)
-    # As in `serve`: otherwise a thread per processor and process.
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
-    bounds = Bounds(chars=max_chars, mentions=max_mentions, answer=max_answer)
-    settings = {"name": name, "gpu_id": gpu_id, "index_device": index_device, "bounds": bounds}
-    limits = Limits(chars=max_chars, seconds=timeout)
+    names = _names(asked.pipelines)
+    asked.limit_threads()
+    bounds = Bounds(chars=asked.max_chars, mentions=asked.max_mentions, answer=asked.max_answer)
+    settings = {"name": asked.name, "index_device": asked.index_device, "bounds": bounds}
+    limits = Limits(chars=asked.max_chars, seconds=asked.timeout)
     problems: list[str] = []
     end: list[Callable[[], None]] = []
 
@@ -99,14 +74,17 @@ def mcp(
         sockets = bound_sockets(*address) if address else []
         for each in sockets:
             stack.callback(each.close)
-        queue = {"waiting": max_waiting, "seconds": timeout, "grace": 1, "ended": ended}
+        queue = {"waiting": asked.max_waiting, "seconds": asked.timeout, "grace": 1}
         services = {}
         with _stdout_as_stderr():
             for vocabulary, pipeline in names.items():
-                starts = [partial(LinkProcess, pipeline, **settings)] * workers
-                services[vocabulary] = _started(starts, **queue)
+                process = partial(LinkProcess, pipeline, **settings)
+                starts = [partial(process, gpu_id=gpu) for gpu in asked.gpus()]
+                services[vocabulary] = _started(starts, **queue, ended=ended)
                 stack.callback(services[vocabulary].close)
-            warm = [each.ask("warm", {}) for each in services.values() for _ in range(workers)]
+            warm = [
+                each.ask("warm", {}) for each in services.values() for _ in range(asked.workers)
+            ]
             for future in warm:
                 future.result()
         server = make_server(services, limits=limits)
@@ -114,9 +92,9 @@ def mcp(
             end.append(lambda: _leave(problems))
             server.run("stdio")
         else:
-            hosts = own_hosts(key, address[0], server_names or ())
+            hosts = own_hosts(key, address[0], asked.server_names or ())
             app = make_http_app(server, services, limits=limits, key=key, hosts=hosts)
-            runner = http_runner(app, connections=max_connections, grace=grace)
+            runner = http_runner(app, connections=asked.max_connections, grace=asked.grace)
             end.append(lambda: setattr(runner, "should_exit", True))
             log_to_stderr()
             # A client that reads the line may connect at once.

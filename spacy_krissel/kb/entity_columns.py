@@ -223,6 +223,8 @@ class EntityTable:
         row = self.resolve_replaced(entity)
         if row is not None:
             return [self.ids[row]]
+        if self.resolve(entity) is None:
+            return []
         column = self.table.column("alt_ids").combine_chunks()
         is_it = pc.is_in(pc.list_flatten(column), value_set=pa.array(spellings(entity)))
         return self.ids.take(pc.unique(pc.list_parent_indices(column).filter(is_it)))

@@ -27,6 +27,8 @@ LABEL = "MENTION"
 # training splits of NCBI Disease and BC5CDR that are a name of one entity depends on the context.
 _MAY_BE_SHORT = re.compile(r"\w[^\W\d_a-zß-ÿ]|^\w{1,4}$")
 
+_WORD = re.compile(r"\w")
+
 
 class Grounding(NamedTuple):
     """Entity of a name.
@@ -95,10 +97,24 @@ def in_context(name: str, context: str) -> tuple[str, int]:
     """Return a text with the name in its context, and the offset of the name: its first
     occurrence there as whole words, in any case, else in front of the context."""
     name = name.strip()
-    match = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", context, re.IGNORECASE)
-    if match is not None and len(match[0]) == len(name):
-        return context, match.start()
+    at = _occurrence(name, context)
+    if at >= 0:
+        return context, at
     return (f"{name}\n{context}" if context.strip() else name), 0
+
+
+def _occurrence(name: str, context: str) -> int:
+    """Return the offset of the first occurrence of a name as whole words in any case, -1 for
+    none."""
+    if not (name.isascii() and context.isascii()):
+        match = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", context, re.IGNORECASE)
+        return match.start() if match is not None and len(match[0]) == len(name) else -1
+    # The pattern would be compiled for each name.
+    wanted, text = name.lower(), context.lower()
+    at = text.find(wanted)
+    while at >= 0 and any(map(_WORD.match, (text[at - 1 : at], text[at + len(name) :][:1]))):
+        at = text.find(wanted, at + 1)
+    return at
 
 
 def _linked(

@@ -8,11 +8,12 @@ import inspect
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ..errors import Errors, KrisselError, wrong_setting
@@ -33,7 +34,11 @@ Writer = TypeVar("Writer", bound=Callable[..., Any])
 
 
 def writes(
-    *files: str, folders: Sequence[str] = (), keeps: str = "", parts: str = ""
+    *files: str,
+    folders: Sequence[str] = (),
+    keeps: str = "",
+    parts: str = "",
+    next_to: Mapping[str, Callable[[Path], Path]] = MappingProxyType({}),
 ) -> Callable[[Writer], Writer]:
     """Decorate a function that writes files and folders to these path parameters: it gets a
     parameter `force`.
@@ -46,6 +51,7 @@ def writes(
     keeps: parameter with the pipeline that is saved again with all its content. It may be saved to
         its own path, unless that holds foreign files.
     parts: parameter that is not None where folders are written instead of files.
+    next_to: the path of a second file that is written, by the parameter of the first.
 
     Raises KrisselError K006 (`force`) and K027, before the function is called.
     """
@@ -72,6 +78,9 @@ def writes(
                 for name in files
                 if (path := _path(given[name])) is not None and not path.is_dir()
                 if not parts or given[parts] is None
+            ]
+            paths += [
+                other(path) for name, other in next_to.items() if (path := _path(given[name]))
             ]
             paths += [
                 path

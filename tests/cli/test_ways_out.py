@@ -44,6 +44,7 @@ OUTPUTS = [
     Written(("link", "{in}", "{in}", "-o", "{out}"), ".jsonl"),
     Written(("link", "{in}", "{in}", "--format", "jsonl", "-o", "{out}")),
     Written(("map", "{in}", "{in}", "-o", "{out}"), ".tsv"),
+    Written(("map", "{in}", "{in}", "-o", "{ok}.tsv", "--merge", "{out}"), "_nodes.tsv"),
     Written(("medic-lines", "{in}", "-o", "{out}"), ".txt"),
     Written(("mesh-tables", "{in}", "--trees", "{ok}", "--terms", "{out}"), ".tsv.gz"),
     Written(("mine", "{in}", "{in}", "-o", "{out}")),

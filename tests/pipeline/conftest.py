@@ -5,9 +5,11 @@ from functools import partial
 
 import pytest
 import spacy
+from built_linker import ENTITIES
 from spacy.util import fix_random_seed
 from thinc.api import Adam
 
+from spacy_krissel import build
 from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.mining.shards import MentionShards
@@ -161,6 +163,13 @@ def save_linker(make_linker, make_examples, source, make_once):
         return make_once(f"linker-{encoder}", partial(make, encoder)) / "pipeline"
 
     return save
+
+
+@pytest.fixture(scope="session")
+def built_linker(make_once):
+    """The folder of a pipeline of `build`, with a confidence that links much."""
+    made = make_once("built", lambda folder: build(ENTITIES, folder / "linker", precision=0.01))
+    return made / "linker"
 
 
 @pytest.fixture(scope="session")

@@ -1,39 +1,25 @@
 """Ids of names in bulk are those that the pipeline gives to mentions."""
 
+import re
+
 import pytest
 import spacy
+from built_linker import ENTITIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel import Entity, build, ground
+from spacy_krissel import ground
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.pipeline import ground as module
 from spacy_krissel.pipeline.ground import in_context
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
-ENTITIES = [
-    Entity("D1", "multiple sclerosis", ("MS", "disseminated sclerosis"), types=("Disease",)),
-    Entity("C1", "mass spectrometry", ("MS",), types=("Method",)),
-    Entity("D2", "mitral stenosis", ("mitral valve stenosis",), types=("Disease",)),
-    Entity("D3", "common cold", ("cold",), types=("Disease",)),
-    Entity("D4", "cold injury", types=("Disease",)),
-    Entity("G1", "IL-2", types=("Gene",)),
-    Entity("G2", "IL 2", ("interleukin two",), types=("Gene",)),
-    Entity("D5", "Café disease", types=("Disease",)),
-    Entity("D6", "cafe disease", types=("Disease",)),
-    Entity("D7", "WAS", types=("Disease",)),
-]
 NAMES = [name for entity in ENTITIES for name in entity.names]
 
 
 @pytest.fixture(scope="module")
-def saved(make_once):
-    return make_once("ground", lambda folder: build(ENTITIES, folder / "linker", precision=0.01))
-
-
-@pytest.fixture(scope="module")
-def nlp(saved):
-    return spacy.load(saved / "linker")
+def nlp(built_linker):
+    return spacy.load(built_linker)
 
 
 def linked(nlp, names, contexts=None):
@@ -110,14 +96,14 @@ def test_most_listed_names_are_looked_up(nlp):
         {"lexical_weight": 0.0},
     ],
 )
-def test_settings_count_for_names_too(saved, changed):
-    nlp = spacy.load(saved / "linker")
+def test_settings_count_for_names_too(built_linker, changed):
+    nlp = spacy.load(built_linker)
     find_linker(nlp).configure(**changed)
     assert agree(ground(nlp, NAMES), linked(nlp, NAMES))
 
 
-def test_corrections_and_gold_mentions_count(saved):
-    nlp = spacy.load(saved / "linker")
+def test_corrections_and_gold_mentions_count(built_linker):
+    nlp = spacy.load(built_linker)
     kb = find_linker(nlp).kb
     doc = nlp.make_doc("cold")
     doc.ents = [doc.char_span(0, 4, "X", kb_id="D4")]
@@ -128,8 +114,8 @@ def test_corrections_and_gold_mentions_count(saved):
     assert ground(nlp, ["cold"])[0].id == "D3"
 
 
-def test_disabled_linker_is_used(saved):
-    nlp = spacy.load(saved / "linker", disable=["krissel_linker"])
+def test_disabled_linker_is_used(built_linker):
+    nlp = spacy.load(built_linker, disable=["krissel_linker"])
     assert ground(nlp, ["coldd injuries"])[0].id == "D4"
 
 
@@ -142,8 +128,8 @@ def test_wrong_arguments_raise(nlp):
         ground(nlp, ["cold"], batch_size=0)
 
 
-def test_too_long_context_is_counted(saved):
-    nlp = spacy.load(saved / "linker")
+def test_too_long_context_is_counted(built_linker):
+    nlp = spacy.load(built_linker)
     nlp.max_length = 50
     with pytest.warns(KrisselWarning, match="KW620"):
         found = ground(nlp, ["MS", "coldd injury"], ["x " * 50, ""])
@@ -156,3 +142,19 @@ def test_name_stands_in_its_text(name, context):
     wanted = name.strip()
     assert text[start : start + len(wanted)].lower() == wanted.lower() or text == context
     assert in_context("cold", "A Colds, COLD.") == ("A Colds, COLD.", 9)
+
+
+WORDS = st.text("aBk_ -é1K", max_size=4)
+
+
+@settings(max_examples=300, deadline=None)
+@given(name=WORDS, context=st.text("aAbBk_ -é1K", max_size=8))
+def test_occurrence_of_a_name_is_that_of_the_pattern(name, context):
+    """Also of a letter that is another one in lower case."""
+    name = name.strip()
+    pattern = rf"(?<!\w){re.escape(name)}(?!\w)"
+    match = re.search(pattern, context, re.IGNORECASE)
+    expected = (context, match.start()) if match else None
+    assert in_context(name, context) == (
+        expected or (f"{name}\n{context}" if context.strip() else name, 0)
+    )

@@ -1,0 +1,1 @@
+"""Knowledge graphs in files: reading, merging of equivalent nodes, and writing."""
