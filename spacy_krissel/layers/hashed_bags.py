@@ -235,7 +235,8 @@ def average_weights(models: Sequence[Model[Any, Any]], weights: Sequence[float])
 
 
 def _tables(node: Model[Any, Any]) -> list[np.ndarray]:
-    return [shim.table for shim in node.shims if isinstance(shim, HashedTable)]
+    shims = (shim for shim in node.shims if isinstance(shim, HashedTable))
+    return [shim.table for shim in shims if shim.table is not None]
 
 
 def HashedBags(
