@@ -121,6 +121,9 @@ def _rank(
     entities = np.where(rows >= 0, prototypes.entity_rows[rows], -1)
     entities, rows = order_equal_by_id(entities, rows, scores)
     first = _write_first(result, queries, entities, scores, rows)
+    # A narrower search may have recorded some.
+    for query in result.ties.keys() & {*queries.tolist()}:
+        del result.ties[query]
     tied = first & (scores >= tie_bound(scores[:, :1]))
     for i in np.flatnonzero(tied.sum(axis=1) > 1):
         result.ties[int(queries[i])] = np.unique(entities[i, tied[i]])

@@ -192,14 +192,14 @@ def prefix_taxon(mention: str) -> str | None:
     return PREFIXES[match[1]] if match else None
 
 
-def species_cues(doc: Doc) -> list[_Cue]:
-    """Return the species cues of a doc, in order.
+def species_cues(doc: Doc, text: str | None = None) -> list[_Cue]:
+    """Return the species cues of a doc, in order. text: the doc's, if known.
 
     Cues are words of this module's lexicon, and spans linked to a taxon by any component
     ("NCBITaxon:10090", or "10090" for a span labelled "Species"). Words of reagents and assays are
     skipped: "yeast two-hybrid", "rabbit anti-FLAG", "fetal bovine serum".
     """
-    text = doc_text(doc)
+    text = doc_text(doc) if text is None else text
     cues = [
         _Cue(match.start(), match.end(), TAXA[" ".join(match[0].split())])
         for match in CUE.finditer(_lower(text))
@@ -267,7 +267,8 @@ def species_features(doc: Doc, spans: Sequence[Span], taxa: Sequence[str]) -> np
     The columns are in the order of `Weights`.
     """
     numbers = {taxon: number for number, taxon in enumerate(dict.fromkeys(taxa))}
-    cues = [cue for cue in species_cues(doc) if cue.taxon in numbers]
+    text = doc_text(doc)
+    cues = [cue for cue in species_cues(doc, text) if cue.taxon in numbers]
     found = np.zeros((len(spans), len(taxa), N_FEATURES))
     if not cues:
         return found
@@ -275,7 +276,7 @@ def species_features(doc: Doc, spans: Sequence[Span], taxa: Sequence[str]) -> np
     is_of = of_cue[:, None] == np.array([numbers[taxon] for taxon in taxa])  # (cues, taxa)
     start, end = np.array([cue[:2] for cue in cues]).T
     first, last = np.array([(span.start_char, span.end_char) for span in spans]).reshape(-1, 2).T
-    sentences, text = np.array(sentence_starts(doc)), doc_text(doc)
+    sentences = np.array(sentence_starts(doc))
     in_sentence = np.searchsorted(sentences, start, side="right")
     own = np.searchsorted(sentences, first, side="right")
     found[:, :, 0] = is_of.sum(axis=0) / len(cues)
