@@ -271,9 +271,9 @@ PIECES = (
     "in cells lacking the . ? İ ſ guinea pig HEK-293 PC3 \n"
 ).split(" ")
 
-LONGEST_FIRST = sorted(map(re.escape, TAXA_OF_WORDS), key=len, reverse=True)
+WORD_PATTERNS = sorted(map(re.escape, TAXA_OF_WORDS), key=len, reverse=True)
 ANY_WORD = re.compile(
-    rf"(?<![^\W_])(?:{'|'.join(LONGEST_FIRST)})(?![^\W_]|-\d|-[a-z](?![^\W_]))".replace(
+    rf"(?<![^\W_])(?:{'|'.join(WORD_PATTERNS)})(?![^\W_]|-\d|-[a-z](?![^\W_]))".replace(
         r"\ ", r"\s+"
     )
 )
