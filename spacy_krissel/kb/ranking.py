@@ -53,7 +53,7 @@ def search_entities(
             if hits is None:
                 found, found_rows = index.search(queries[todo], wanted, mask)
             else:
-                found, found_rows = (each[todo, :wanted] for each in hits)
+                found, found_rows = hits[0][todo, :wanted], hits[1][todo, :wanted]
             n_entities = _rank(result, prototypes, todo, found_rows, found)
             # A wider search that returns fewer rows has found all that are near; the first search
             # may still miss many.
