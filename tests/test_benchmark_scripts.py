@@ -261,6 +261,13 @@ def test_searches_by_names_and_by_contexts_are_compared(benchmark, linking, tmp_
     assert "| gold | 6 | 100.0 | 100.0 | 0 |" in capsys.readouterr().out
 
 
+def test_searches_of_all_names_and_of_similar_ones_are_compared(benchmark, linking, tmp_path):
+    case = ",".join(str(linking / name) for name in ("linker", "store", "gold.spacy"))
+    benchmark("gene_names").main([case], output=tmp_path / "result.json")
+    (row,) = json.loads((tmp_path / "result.json").read_text())
+    assert row["strict"] == {"all": 1, "similar": 1} and row["differ"] == 0
+
+
 def test_bfloat16_exact_search_benchmark_runs(benchmark, linking, capsys):
     benchmark("exact_bfloat16").main(linking / "linker", [linking / "gold.spacy"], k=[2], passes=1)
     assert "| 100.00 |" in capsys.readouterr().out

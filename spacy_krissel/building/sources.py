@@ -3,7 +3,7 @@
 import heapq
 import inspect
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -135,8 +135,8 @@ class PrototypeSource:
     def prototypes(self) -> Iterator[Prototype]:
         """Yield the prototypes of these entities, entity by entity."""
         mined = {} if self.mentions is None else self.mentions.by_entity()
-        shared = {} if self.shared_names else self._shared_names()
-        classes = self._class_names()
+        shared = {} if self.shared_names else self._owners
+        classes = self._classes
         for entity in self.entities():
             found = self._mined_mentions(entity, mined[entity.id]) if entity.id in mined else []
             for mention in found[: self.mentions_per_entity]:
@@ -169,28 +169,34 @@ class PrototypeSource:
     def _species(self, entity: Entity) -> str:
         return entity.species if self.by_species else ""
 
-    def _shared_names(self) -> dict[tuple[str, str], str | None]:
-        """Return folded shared name and species → the entity that has the bare name, if any.
+    @cached_property
+    def _owners(self) -> dict[tuple[str, str], str | None]:
+        """Folded shared name and species → the entity that has the bare name, if any.
 
         It is the only entity of the species with it, or else the only one with it as preferred
         name.
         """
+        species = [*self.ontology.each("species")] if self.by_species else None
+        sharing: dict[tuple[str, str], list[int]] = {}
+        preferring: dict[tuple[str, str], list[int]] = {}
+        for row, name, is_preferred in self.ontology.names(shared=True):
+            key = fold_name(name), "" if species is None else species[row]
+            rows = sharing.setdefault(key, [])
+            # An entity may have several spellings of a name; its rows follow each other.
+            if rows[-1:] != [row]:
+                rows.append(row)
+            if is_preferred:
+                preferring.setdefault(key, []).append(row)
+        ids = self.ontology.primary_ids()
         owners: dict[tuple[str, str], str | None] = {}
-        for folded, ids in self.ontology.shared_names():
-            groups: dict[str, list[Entity]] = {}
-            for entity in map(self.ontology.get, ids):
-                groups.setdefault(self._species(entity), []).append(entity)
-            for species, group in groups.items():
-                preferring = (
-                    group
-                    if len(group) == 1
-                    else [each for each in group if fold_name(each.name) == folded]
-                )
-                owners[folded, species] = preferring[0].id if len(preferring) == 1 else None
+        for key, rows in sharing.items():
+            chosen = rows if len(rows) == 1 else preferring.get(key, [])
+            owners[key] = ids[chosen[0]].as_py() if len(chosen) == 1 else None
         return owners
 
-    def _class_names(self) -> dict[str, list[str]]:
-        """Return the class words by entity."""
+    @cached_property
+    def _classes(self) -> dict[str, list[str]]:
+        """Class words by entity."""
         found: dict[str, list[str]] = {}
         if self.names and self.class_names:
             for word, row in class_names(self.ontology).items():

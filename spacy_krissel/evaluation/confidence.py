@@ -408,18 +408,17 @@ def _sample(
     several = linker.cfg.species_weight and species_of(query.kb, own) is not None
     n = MIN_SPECIES_CANDIDATES if several else N_CANDIDATES
     result = search_visible(query, n, linker.cfg.lexical_weight)
-    same, best = None, np.zeros(len(query), dtype=np.intp)
+    of, best = None, np.zeros(len(query), dtype=np.intp)
     if several:
         # The document, not the name, determines the species: take the best of the correct species.
         of = np.asarray(species_of(query.kb, result.entities))
-        same = of[:, :, None] == of[:, None, :]
         if kinds is not None:
             is_own = np.equal(of, kinds[:, None])
             best, possible = is_own.argmax(axis=1), possible & is_own.any(axis=1)
     vector, lexical, named = similarities(query, result)
     each = np.arange(len(query))
     return Sample(
-        features(vector, lexical, same)[each, best],
+        features(vector, lexical, of)[each, best],
         named.max(axis=1, initial=0.0),
         likeness,
         (result.entities[each, best] == own) & (own >= 0),

@@ -34,7 +34,7 @@ def nearest_among(
     near = nearest[queries[within], columns[within]]
     pair, column = np.nonzero(near >= 0)
     scores = np.full(near.shape, -np.inf, dtype=np.float32)
-    scores[pair, column] = _products(
+    scores[pair, column] = products(
         prototypes.vectors, near[pair, column], vectors, queries[within[pair]]
     )
     first = scores.argmax(axis=1)[:, None]
@@ -66,7 +66,7 @@ def nearest_of_entities(
         rows, pair = rows[seen], pair[seen]
     if not len(rows):
         return nearest, best
-    scores = _products(prototypes.vectors, rows, vectors, queries[pair])
+    scores = products(prototypes.vectors, rows, vectors, queries[pair])
     found, starts = np.unique(pair, return_index=True)
     best[found] = np.maximum.reduceat(scores, starts)
     at_best = np.flatnonzero(scores == best[pair])
@@ -75,15 +75,15 @@ def nearest_of_entities(
     return nearest, best
 
 
-def _products(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows) -> Scores:
+def products(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows) -> Scores:
     """Return `vectors[rows[i]] · queries[of_query[i]]`: (n,)."""
-    products = np.empty(len(rows), dtype=np.float32)
-    _multiply(vectors, rows, queries, of_query, products)
-    return products
+    found = np.empty(len(rows), dtype=np.float32)
+    _multiply(vectors, rows, queries, of_query, found)
+    return found
 
 
 def _multiply(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows, products: Scores) -> None:
-    """Write the `_products`."""
+    """Write the `products`."""
     from . import kernel
 
     is_compiled = isinstance(vectors, np.ndarray) and vectors.dtype == queries.dtype == np.float32

@@ -25,11 +25,13 @@ def search_entities(
     k: int,
     allowed: Mask | None,
     extra_prototypes: int = 0,
+    hits: tuple[Scores, Rows] | None = None,
 ) -> SearchResult:
     """Return the `k` best distinct entities for each of the queries (q, d).
 
     allowed: mask of the entities to consider. extra_prototypes: number of additional prototypes to
-        return per entity.
+        return per entity. hits: scores and rows of allowed prototypes (q, w), best first, that
+        replace the index for queries with any.
 
     Retrieves more prototypes until k distinct entities are among them and no tie at the top is cut
     off.
@@ -40,24 +42,33 @@ def search_entities(
         None if allowed is None else allowed[prototypes.entity_rows] & (prototypes.entity_rows >= 0)
     )
     total = len(prototypes) if mask is None else int(mask.sum())
+    limit = MAX_RETRIEVED if hits is None else hits[0].shape[1]
     if not k or not total:
         return result
     for start in range(0, len(queries), QUERY_ROWS):
         todo = np.arange(start, min(start + QUERY_ROWS, len(queries)))
         wanted = first_wanted = min(total, max(MIN_RETRIEVED, PER_ENTITY * k))
         left = []
-        while len(todo) and (wanted <= MAX_RETRIEVED or wanted == total):
-            found, found_rows = index.search(queries[todo], wanted, mask)
+        while len(todo) and (wanted <= limit or (wanted == total and hits is None)):
+            if hits is None:
+                found, found_rows = index.search(queries[todo], wanted, mask)
+            else:
+                found, found_rows = hits[0][todo, :wanted], hits[1][todo, :wanted]
             n_entities = _rank(result, prototypes, todo, found_rows, found)
             # A wider search that returns fewer rows has found all that are near; the first search
             # may still miss many.
             full = (found_rows[:, -1] >= 0) | ((n_entities >= k) & (wanted > first_wanted))
+            if hits is not None:
+                full = found_rows[:, 0] >= 0
             more_ties = found[:, -1] >= tie_bound(found[:, 0])
             done = full & ((wanted == total) | ((n_entities >= k) & ~more_ties))
             # An index that ended early (HNSW, IVF) will not find more.
             left.append(todo[~full])
             todo = todo[full & ~done]
             wanted = min(total, wanted * GROWTH)
+        if hits is not None:
+            # There are no others to find, unless ties are cut off.
+            todo = todo[hits[0][todo, -1] >= tie_bound(hits[0][todo, 0])]
         # All at once: each pass reads every vector.
         _search_all(result, prototypes, queries, np.concatenate([*left, todo]), mask)
     tied_at_top = dict(result.ties)
@@ -110,6 +121,9 @@ def _rank(
     entities = np.where(rows >= 0, prototypes.entity_rows[rows], -1)
     entities, rows = order_equal_by_id(entities, rows, scores)
     first = _write_first(result, queries, entities, scores, rows)
+    # A narrower search may have recorded some.
+    for query in result.ties.keys() & {*queries.tolist()}:
+        del result.ties[query]
     tied = first & (scores >= tie_bound(scores[:, :1]))
     for i in np.flatnonzero(tied.sum(axis=1) > 1):
         result.ties[int(queries[i])] = np.unique(entities[i, tied[i]])

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..index.protocol import Mask, Rows, Scores, Vectors
+from ..lexical.groups import edges
+from .nearest import products
 from .prototype_table import PrototypeTable
 from .search_result import SearchResult
 
@@ -82,32 +84,39 @@ def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vector
     help: the entity with the most names comes first, as the best known one (*Rattus norvegicus*
     before the genus, for "rat").
     """
-    k = result.entities.shape[1]
-    for query, tied in list(result.ties.items()):
-        groups = [prototypes.by_entity.at(int(entity)) for entity in tied]
-        scores = [prototypes.vectors[rows].astype(np.float32) @ queries[query] for rows in groups]
-        # Recomputed, since the index may round its top scores to float16.
-        bound = tie_bound(max(each.max() for each in scores))
-        best = [rows[int(np.argmax(each))] for rows, each in zip(groups, scores, strict=True)]
-        score = np.array(
-            [np.max(each, initial=-np.inf, where=each < bound) for each in scores], dtype=np.float32
-        )
-        n_names = np.array([len(rows) for rows in groups], dtype=np.float32)
-        if prototypes.in_text[np.concatenate(groups)].any():
-            n_names[:] = 0
-        # Stable: entities that still tie stay in the order of their ids.
-        order = np.lexsort((-score, -n_names))
-        n = min(k, len(order))
-        result.entities[query, :n] = tied[order[:n]]
-        result.prototypes[query, :n] = np.array(best)[order[:n]]
-        result.scores[query, :n] = result.scores[query, 0]
-        best_score = score[order[0]]
-        left = tied[
-            (n_names == n_names[order[0]])
-            & ((score >= tie_bound(best_score)) | (score == best_score))
-        ]
-        if len(left) > 1:
-            result.ties[query] = left
+    if not result.ties:
+        return
+    asked, tied = np.array([*result.ties]), np.concatenate([*result.ties.values()])
+    sizes = np.array([*map(len, result.ties.values())])
+    starts, owner = edges(sizes)[:-1], np.repeat(np.arange(len(sizes)), sizes)
+    rows, of_row = prototypes.by_entity.take(tied)
+    # Recomputed, since the index may round its top scores to float16.
+    scores = products(prototypes.vectors, rows, queries, asked[owner[of_row]])
+    firsts = np.flatnonzero(np.diff(of_row, prepend=-1))
+    best = np.maximum.reduceat(scores, firsts)
+    at_best = np.flatnonzero(scores == best[of_row])
+    best_rows = rows[at_best[np.unique(of_row[at_best], return_index=True)[1]]]
+    bound = tie_bound(np.maximum.reduceat(best, starts))
+    below = np.where(scores < bound[owner[of_row]], scores, -np.inf)
+    score = np.maximum.reduceat(below, firsts)
+    n_names = np.diff(firsts, append=len(rows))
+    in_text = np.bincount(owner[of_row[prototypes.in_text[rows]]], minlength=len(sizes)) > 0
+    n_names[in_text[owner]] = 0
+    # Stable: entities that still tie stay in the order of their ids.
+    order = np.lexsort((-score, -n_names, owner))
+    rank = np.arange(len(order)) - starts[owner]
+    kept = rank < result.entities.shape[1]
+    at = asked[owner[kept]], rank[kept]
+    result.entities[at], result.prototypes[at] = tied[order[kept]], best_rows[order[kept]]
+    result.scores[at] = result.scores[at[0], 0]
+    top = order[starts][owner]
+    level = (score >= tie_bound(score[top])) | (score == score[top])
+    level &= n_names == n_names[top]
+    for query, group, is_left in zip(
+        asked.tolist(), np.split(tied, starts[1:]), np.split(level, starts[1:]), strict=True
+    ):
+        if np.count_nonzero(is_left) > 1:
+            result.ties[query] = group[is_left]
         else:
             del result.ties[query]
 

@@ -299,6 +299,38 @@ class LexicalIndex:
             in_parts(search, len(found), MIN_PER_THREAD)
         return found
 
+    def alike(self, vectors: Sparse, n: int) -> tuple[Rows, Rows]:
+        """Return the entities of the `n` forms that are most similar to each of the `vectors` (q,
+        n-grams), by the rarest n-grams of each text. For each entity, also return the index of its
+        vector, ascending; pairs are distinct, and entities ascend.
+        """
+        found = self._alike(self._rarest(vectors), n)
+        # The rarest n-grams of a text may be in few forms.
+        few = np.flatnonzero(found[:, -1] < 0)
+        found[few] = self._alike(vectors[few], n)
+        entities, of_form = self._of_form.take(found.ravel())
+        n_entities = len(self._arrays["entity_form_starts"])
+        # NumPy's `unique` takes ten times as long.
+        keys = np.sort(of_form // n * n_entities + entities)
+        owner, entity = np.divmod(keys[np.diff(keys, prepend=-1) > 0], n_entities)
+        return entity, owner
+
+    def _alike(self, vectors: Sparse, n: int) -> Rows:
+        """Return the `n` forms that are most similar to each of the vectors: (q, n), padded with
+        -1."""
+        from . import kernel
+
+        starts, grams, weights = _sparse(vectors)
+        found = np.full((vectors.shape[0], n), -1, dtype=np.int64)
+        postings = self._read_only_arrays("gram_starts", "gram_forms", "gram_weights")
+
+        def search(start: int, end: int) -> None:
+            queries = starts[start : end + 1], grams, weights
+            kernel.alike(queries, postings, _zeros(len(self._by_hash)), found[start:end])
+
+        in_parts(search, len(found), MIN_PER_THREAD)
+        return found
+
     def _read_only_arrays(self, *names: str) -> tuple[np.ndarray, ...]:
         return tuple(self._read_only[name] for name in names)
 

@@ -106,3 +106,48 @@ def similarities(n_grams, texts, forms, of_entity, queries, entities, without, f
                     cosine += vector[form_grams[cell]] * form_weights[cell]
                 best = max(best, cosine)
         found[pair] = best
+
+
+@compiled
+def alike(queries, postings, similarity, found):  # type: ignore[no-untyped-def]
+    """Write the forms most similar to each query, in any order, to `found` (q, f), as in
+    `LexicalIndex.alike`.
+
+    queries, postings: as for `search`. similarity: zeros, at least one per form; reset to zeros at
+        the end. found: -1.
+    """
+    starts, grams, weights = queries
+    gram_starts, gram_forms, gram_weights = postings
+    most, n_wanted = 0, found.shape[1]
+    for query in range(len(starts) - 1):
+        n = 0
+        for cell in range(starts[query], starts[query + 1]):
+            n += gram_starts[grams[cell] + 1] - gram_starts[grams[cell]]
+        most = max(most, n)
+    forms, values = np.empty(most, np.int64), np.empty(most, np.float32)
+    for query in range(len(starts) - 1):
+        n = 0
+        for cell in range(starts[query], starts[query + 1]):
+            gram, weight = grams[cell], weights[cell]
+            for posting in range(gram_starts[gram], gram_starts[gram + 1]):
+                form = gram_forms[posting]
+                if similarity[form] == 0:
+                    forms[n] = form
+                    n += 1
+                similarity[form] += weight * gram_weights[posting]
+        for i in range(n):
+            values[i] = similarity[forms[i]]
+            similarity[forms[i]] = 0
+        least = np.float32(0)
+        if n > n_wanted:
+            least = np.partition(values[:n], n - n_wanted)[n - n_wanted]
+        at = 0
+        # First those above the least, then as many of its equals as fit.
+        for i in range(n):
+            if values[i] > least:
+                found[query, at] = forms[i]
+                at += 1
+        for i in range(n):
+            if at < min(n, n_wanted) and values[i] == least:
+                found[query, at] = forms[i]
+                at += 1

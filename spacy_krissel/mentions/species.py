@@ -5,7 +5,7 @@ Genes of many species share a name. Words elsewhere in the text disambiguate the
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
@@ -133,16 +133,32 @@ N_FEATURES = 6
 
 
 def _lexicon() -> tuple[dict[str, str], re.Pattern[str]]:
+    """Return the taxon of each word, and a pattern of the words in lower-case text."""
     taxa = {word.lower(): taxon for taxon, words in WORDS.items() for word in words.split("|")}
     for taxon, words in WORDS.items():
         genus, _, species = words.partition("|")[0].partition(" ")
         taxa[f"{genus[0]}. {species}".lower()] = taxon
-    longest_first = sorted(
-        (re.escape(word).replace(r"\ ", r"\s+") for word in taxa), key=len, reverse=True
-    )
     # Exclude PIG-A and MEF-2.
     end = r"(?![^\W_]|-\d|-[a-z](?![^\W_]))"
-    return taxa, re.compile(rf"(?<![^\W_])(?:{'|'.join(longest_first)}){end}", re.IGNORECASE)
+    return taxa, re.compile(rf"(?<![^\W_]){_pattern(taxa)}{end}")
+
+
+def _pattern(words: Iterable[str]) -> str:
+    """Return a pattern of the words, the longest first, any white space for a space.
+
+    As a tree of their letters, it takes a tenth of the time of the list of all words.
+    """
+    tree: dict[str, list[str]] = {}
+    for word in words:
+        tree.setdefault(word[:1], []).append(word[1:])
+    ends = tree.pop("", None) is not None
+    branches = [
+        (r"\s+" if letter == " " else re.escape(letter)) + _pattern(rests)
+        for letter, rests in sorted(tree.items())
+    ]
+    if not branches:
+        return ""
+    return f"(?:{'|'.join(branches)}){'?' if ends else ''}"
 
 
 TAXA, CUE = _lexicon()
@@ -176,19 +192,19 @@ def prefix_taxon(mention: str) -> str | None:
     return PREFIXES[match[1]] if match else None
 
 
-def species_cues(doc: Doc) -> list[_Cue]:
-    """Return the species cues of a doc, in order.
+def species_cues(doc: Doc, text: str | None = None) -> list[_Cue]:
+    """Return the species cues of a doc, in order. text: the doc's, if known.
 
     Cues are words of this module's lexicon, and spans linked to a taxon by any component
     ("NCBITaxon:10090", or "10090" for a span labelled "Species"). Words of reagents and assays are
     skipped: "yeast two-hybrid", "rabbit anti-FLAG", "fetal bovine serum".
     """
-    text = doc_text(doc)
+    text = doc_text(doc) if text is None else text
     cues = [
-        _Cue(match.start(), match.end(), TAXA[" ".join(match[0].lower().split())])
-        for match in CUE.finditer(text)
+        _Cue(match.start(), match.end(), TAXA[" ".join(match[0].split())])
+        for match in CUE.finditer(_lower(text))
         if not TOOL.match(text, match.start())
-        and not TOOL_BEFORE.search(text[max(0, match.start() - TOOL_CHARS) : match.start()])
+        and not TOOL_BEFORE.search(text, max(0, match.start() - TOOL_CHARS), match.start())
     ]
     for span in chain(doc.ents, *doc.spans.values()):
         prefix, _, number = span.kb_id_.rpartition(":")
@@ -199,6 +215,14 @@ def species_cues(doc: Doc) -> list[_Cue]:
             cues.append(_Cue(span.start_char, span.end_char, SPECIES_OF.get(number, number)))
     # A linked span may also be a word of the lexicon.
     return sorted(set(cues))
+
+
+def _lower(text: str) -> str:
+    """Return the text in lower case, with the same offsets: İ becomes two characters."""
+    lower = text.lower()
+    if len(lower) != len(text):
+        lower = "".join(char if len(char.lower()) > 1 else char.lower() for char in text)
+    return lower
 
 
 def species_scores(
@@ -229,6 +253,8 @@ def species_scores(
     odds = features @ np.array(weights[: features.shape[2]])
     odds += [prior.get(taxon, 0.0) for taxon in taxa]
     for row, prefix in enumerate(prefixes):
+        if prefix is None:
+            continue
         odds[row] += weights.prefix * (np.array(taxa) == prefix)
     odds = odds[:, named]
     found[:, named] = np.maximum(odds - odds.max(axis=1, keepdims=True), FLOOR)
@@ -240,37 +266,37 @@ def species_features(doc: Doc, spans: Sequence[Span], taxa: Sequence[str]) -> np
 
     The columns are in the order of `Weights`.
     """
-    columns = np.array(taxa)
-    known = set(taxa)
-    cues = [cue for cue in species_cues(doc) if cue.taxon in known]
+    numbers = {taxon: number for number, taxon in enumerate(dict.fromkeys(taxa))}
+    text = doc_text(doc)
+    cues = [cue for cue in species_cues(doc, text) if cue.taxon in numbers]
     found = np.zeros((len(spans), len(taxa), N_FEATURES))
     if not cues:
         return found
-    is_of = np.array([columns == cue.taxon for cue in cues])  # (cues, taxa)
+    of_cue = np.array([numbers[cue.taxon] for cue in cues])
+    is_of = of_cue[:, None] == np.array([numbers[taxon] for taxon in taxa])  # (cues, taxa)
     start, end = np.array([cue[:2] for cue in cues]).T
-    sentences, text = np.array(sentence_starts(doc)), doc_text(doc)
+    first, last = np.array([(span.start_char, span.end_char) for span in spans]).reshape(-1, 2).T
+    sentences = np.array(sentence_starts(doc))
     in_sentence = np.searchsorted(sentences, start, side="right")
+    own = np.searchsorted(sentences, first, side="right")
     found[:, :, 0] = is_of.sum(axis=0) / len(cues)
+    # Cues before each one, by taxon.
+    before = np.concatenate([np.zeros((1, len(taxa)), int), is_of.cumsum(axis=0)])
+    edges = (np.searchsorted(in_sentence, own + more) for more in (1, 0))
+    found[:, :, 1] = np.subtract(*(before[each] for each in edges)) > 0
     found[:, :, 2] = is_of[in_sentence == 1].any(axis=0)
-    for of_span, span in zip(found, spans, strict=True):
-        own = np.searchsorted(sentences, span.start_char, side="right")
-        first, last = np.searchsorted(in_sentence, [own, own + 1])
-        of_span[:, 1] = is_of[first:last].any(axis=0)
-        # The last cue that begins before the span, and the next one.
-        after = int(np.searchsorted(start, span.start_char))
-        around = [i for i in (after - 1, after) if 0 <= i < len(cues)]
-        if after:
-            of_span[:, 3] = is_of[after - 1]
-        if after < len(cues) and start[after] < span.end_char:
-            of_span[:, 5] = is_of[after]
-        elif (
-            after
-            and in_sentence[after - 1] == own
-            and end[after - 1] <= span.start_char <= end[after - 1] + MAX_GAP_CHARS
-        ):
-            if SHORT_GAP.fullmatch(text, end[after - 1], span.start_char):
-                of_span[:, 5] = is_of[after - 1]
-        of_span[:, 4] = is_of[
-            min(around, key=lambda i: max(start[i] - span.end_char, span.start_char - end[i], 0))
-        ]
+    # The next cue that begins in or after each span, and the last one that begins before it.
+    after = np.searchsorted(start, first)
+    has_last, has_next = after > 0, after < len(cues)
+    left, right = np.maximum(after - 1, 0), np.minimum(after, len(cues) - 1)
+    found[:, :, 3] = is_of[left] & has_last[:, None]
+    distances = (np.maximum(start[i] - last, first - end[i]).clip(0) for i in (left, right))
+    is_right = ~has_last | (has_next & np.less(*reversed([*distances])))
+    found[:, :, 4] = is_of[np.where(is_right, right, left)]
+    inside = has_next & (start[right] < last)
+    gap = first - end[left]
+    close = has_last & (in_sentence[left] == own) & (gap >= 0) & (gap <= MAX_GAP_CHARS) & ~inside
+    for row in np.flatnonzero(close).tolist():
+        close[row] = SHORT_GAP.fullmatch(text, end[left[row]], first[row]) is not None
+    found[:, :, 5] = is_of[np.where(inside, right, left)] & (inside | close)[:, None]
     return found

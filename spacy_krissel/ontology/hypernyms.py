@@ -44,6 +44,9 @@ def class_names(
     bytes of memory per word of each name, and 4 per pair of an entity and an ancestor.
     """
     classes = _classes(store)
+    if not any(classes):
+        # Genes have no hierarchy, and more than a million names.
+        return {}
     sizes = Counter(above for each in classes for above in each)
     limit = largest * sum(map(bool, classes))
     found = {}

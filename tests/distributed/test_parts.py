@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from spacy_krissel.kb.nearest import _products
+from spacy_krissel.kb.nearest import products
 from spacy_krissel.layers.features import MIN_PER_THREAD, text_features, word_features
 from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.pipeline.linker.query import LexicalQuery
@@ -61,7 +61,7 @@ def test_features_and_similarities_do_not_depend_on_the_number_of_threads(monkey
             *bags,
             query.candidates(),
             query.similarity(*pairs),
-            _products(vectors, pairs[0] // 4, vectors, pairs[1]),
+            products(vectors, pairs[0] // 4, vectors, pairs[1]),
         )
 
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)

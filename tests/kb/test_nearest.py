@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spacy_krissel.kb.nearest import _products, nearest_of_entities
+from spacy_krissel.kb.nearest import nearest_of_entities, products
 
 
 @pytest.mark.parametrize("width", [1, 17, 256])
@@ -12,14 +12,14 @@ def test_scores_are_correct_and_independent_of_row_position(width):
     vectors, queries = (rng.normal(size=(n, width)).astype(np.float32) for n in (20, 6))
     vectors[7] = vectors[3]
     rows, of_query = rng.integers(0, 20, 500), rng.integers(0, 6, 500)
-    products = _products(vectors, rows, queries, of_query)
+    found = products(vectors, rows, queries, of_query)
     np.testing.assert_allclose(
-        products, (vectors.astype(float)[rows] * queries[of_query]).sum(axis=1), atol=1e-4
+        found, (vectors.astype(float)[rows] * queries[of_query]).sum(axis=1), atol=1e-4
     )
     _, first, same = np.unique(
         np.where(rows == 7, 3, rows) * 6 + of_query, return_index=True, return_inverse=True
     )
-    assert (products == products[first][same]).all()
+    assert (found == found[first][same]).all()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])

@@ -244,6 +244,20 @@ def test_search_and_similarity_compare_every_form(pairs, texts, allowed, hidden)
             == [e for e in dict.fromkeys(found) if mask is None or mask[e]][:2]
         )
 
+    # The best forms by the rarest n-grams; by all, where these are in too few forms.
+    entities, owner = index.alike(asked.vectors, 3)
+    by_all = (as_csr(asked.vectors) @ known.T.tocsr()).toarray()
+    for text, similarity in enumerate(by_rarest):
+        few = np.count_nonzero(similarity) < 3
+        values = by_all[text] if few else similarity
+        level = np.sort(values)[-3:][0]
+        mine = {*entities[owner == text].tolist()}
+        sure = np.flatnonzero((values > level + 1e-6) & (values > 0))
+        possible = np.flatnonzero((values >= level - 1e-6) & (values > 0))
+        assert {e for form in sure for e in bearers[form].tolist()} <= mine
+        assert mine <= {e for form in possible for e in bearers[form].tolist()}
+    assert (np.diff(owner * 7 + entities) > 0).all()
+
     queries, every = np.repeat(np.arange(len(texts)), 7), np.tile(np.arange(7), len(texts))
     cosines = (as_csr(asked.vectors) @ known.T).toarray()
     expected = [

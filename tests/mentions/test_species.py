@@ -1,15 +1,22 @@
 """The species of a mention: which words count, and how."""
 
+import re
+from bisect import bisect
+
 import numpy as np
 import pytest
 import spacy
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Span
 
+from spacy_krissel.mentions.contexts import sentence_starts
 from spacy_krissel.mentions.species import (
     FLOOR,
     N_FEATURES,
+    SHORT_GAP,
+    TOOL,
+    TOOL_BEFORE,
     WEIGHTS,
     WORDS,
     prefix_taxon,
@@ -18,6 +25,7 @@ from spacy_krissel.mentions.species import (
     species_scores,
     taxon_of,
 )
+from spacy_krissel.mentions.species import TAXA as TAXA_OF_WORDS
 
 HUMAN, MOUSE, RAT, FLY, YEAST = "9606", "10090", "10116", "7227", "4932"
 TAXA = [HUMAN, MOUSE, RAT, FLY, YEAST]
@@ -256,3 +264,71 @@ def test_scores_of_any_doc_are_finite_and_bounded(words, n):
         and (scores <= 0).all()
         and (scores >= FLOOR).all()
     )
+
+
+PIECES = (
+    "human mice Mouse rats E. coli fission yeast hybrid anti- rabbit fetal bovine serum Brca1 and "
+    "in cells lacking the . ? İ ſ guinea pig HEK-293 PC3 \n"
+).split(" ")
+
+WORD_PATTERNS = sorted(map(re.escape, TAXA_OF_WORDS), key=len, reverse=True)
+ANY_WORD = re.compile(
+    rf"(?<![^\W_])(?:{'|'.join(WORD_PATTERNS)})(?![^\W_]|-\d|-[a-z](?![^\W_]))".replace(
+        r"\ ", r"\s+"
+    )
+)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_features_equal_a_plain_restatement(blank, data):
+    doc = blank(" ".join(data.draw(st.lists(st.sampled_from(PIECES), min_size=1, max_size=30))))
+    starts = data.draw(st.lists(st.integers(0, len(doc) - 1), unique=True, max_size=5))
+    spans = [doc[start : min(len(doc), start + 2)] for start in sorted(starts)]
+    taxa = data.draw(st.permutations([*TAXA, "562", "10141", HUMAN]))
+    assert species_cues(doc) == plain_cues(doc)
+    expected = [[plain_features(doc, span, taxon) for taxon in taxa] for span in spans]
+    found = species_features(doc, spans, taxa)
+    np.testing.assert_array_equal(found, np.reshape(expected, found.shape))
+
+
+def plain_cues(doc):
+    """The longest words of the lexicon, by a list of them all."""
+    text = doc.text.replace("İ", "i").lower()
+    return [
+        (match.start(), match.end(), TAXA_OF_WORDS[" ".join(match[0].split())])
+        for match in ANY_WORD.finditer(text)
+        if not TOOL.match(doc.text, match.start())
+        and not TOOL_BEFORE.search(doc.text[max(0, match.start() - 8) : match.start()])
+    ]
+
+
+def plain_features(doc, span, taxon):
+    cues = [cue for cue in species_cues(doc) if cue.taxon in [*TAXA, "562", "10141"]]
+    if not cues:
+        return [0] * N_FEATURES
+    starts = sentence_starts(doc)
+    sentence = [bisect(starts, cue.start) for cue in cues]
+    own = bisect(starts, span.start_char)
+    earlier = [i for i, cue in enumerate(cues) if cue.start < span.start_char]
+    later = [i for i, cue in enumerate(cues) if cue.start >= span.start_char]
+    near = min(
+        [*earlier[-1:], *later[:1]],
+        key=lambda i: max(cues[i].start - span.end_char, span.start_char - cues[i].end, 0),
+    )
+    just = None
+    if later and cues[later[0]].start < span.end_char:
+        just = later[0]
+    elif earlier and sentence[earlier[-1]] == own:
+        gap = doc.text[cues[earlier[-1]].end : span.start_char]
+        touches = cues[earlier[-1]].end <= span.start_char
+        just = earlier[-1] if touches and len(gap) <= 40 and SHORT_GAP.fullmatch(gap) else None
+    mine = [cue.taxon == taxon for cue in cues]
+    return [
+        sum(mine) / len(cues),
+        any(each and place == own for each, place in zip(mine, sentence, strict=True)),
+        any(each and place == 1 for each, place in zip(mine, sentence, strict=True)),
+        bool(earlier) and mine[earlier[-1]],
+        mine[near],
+        just is not None and mine[just],
+    ]

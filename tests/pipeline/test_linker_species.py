@@ -7,9 +7,11 @@ from spacy.tokens import Span
 
 from spacy_krissel import Entity, build
 from spacy_krissel.evaluation.confidence import TRUST
+from spacy_krissel.kb import ranking
 from spacy_krissel.mentions.discontinuous import FRAGMENTS_ATTR
 from spacy_krissel.mentions.species import species_scores
 from spacy_krissel.pipeline.linker.confidence import SPECIES_SHARPNESS, species_of
+from spacy_krissel.pipeline.linker.terms import vectors
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +27,7 @@ GENES = [
     # Of no species.
     Entity("D1", "breast cancer"),
 ]
+NAMES = ("BRCA1", "Rad51", "RecA", "MTOR", "brca-1")
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +57,14 @@ def test_species_of_the_document_decides(nlp):
     assert link(nlp, "Mice with BRCA1 were seen.", "BRCA1") == link(
         nlp, "Patients with BRCA1 were seen.", "BRCA1"
     )
+
+
+def test_comparing_lexically_similar_names_alone_links_the_same(nlp, monkeypatch):
+    texts = [f"{who} with {name} were seen." for who in ("Men", "Mice") for name in NAMES]
+    expected = [link(nlp, text, text.split()[2]) for text in texts]
+    monkeypatch.setattr(vectors, "MIN_ALIKE", 0)
+    monkeypatch.setattr(ranking, "_search_all", None)
+    assert [link(nlp, text, text.split()[2]) for text in texts] == expected
 
 
 def confidence(nlp, text, mention, id_):

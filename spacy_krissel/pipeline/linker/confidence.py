@@ -41,8 +41,6 @@ MIN_SUPPORTING, SUPPORTING_MARGIN = 0.6, 0.01
 # Weight of a candidate's support in its log-odds. Chosen on the training splits of eight corpora:
 # calibration errors for 1 to 2 are within 0.02 of each other; that of genes falls by 0.02 to 0.05.
 SUPPORT_WEIGHT = 1.5
-# Mentions per batch when all pairs of candidates are compared.
-PAIR_BATCH = 256
 
 
 @dataclass(frozen=True)
@@ -118,14 +116,9 @@ class Confidence:
             found[uniquely_named(lexical)] = self.trust
             found = np.where(np.isfinite(vector), found, 0.0)
             return found, found
-        found, of_species = np.empty(vector.shape), np.empty(vector.shape)
-        for start in range(0, len(found), PAIR_BATCH):
-            rows = slice(start, start + PAIR_BATCH)
-            same = kind[rows, :, None] == kind[rows, None, :]
-            found[rows] = self.probabilities(features(vector[rows], lexical[rows], same))
-            found[rows][uniquely_named(lexical[rows], same)] = self.trust
-            similar = np.where(np.isfinite(vector[rows]), lexical[rows], -np.inf)
-            of_species[rows] = _of_species(similar, same, odds[rows])
+        found = self.probabilities(features(vector, lexical, kind))
+        found[uniquely_named(lexical, kind)] = self.trust
+        of_species = _of_species(np.where(np.isfinite(vector), lexical, -np.inf), kind, odds)
         found = np.where(np.isfinite(vector), found, 0.0)
         both = np.where(found > 0, found * of_species, 0.0)
         # A candidate alone in its species leads its species, whatever its name.
@@ -191,46 +184,50 @@ class Confidence:
         )
 
 
-def features(vector: np.ndarray, lexical: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
-    """Return the features of each candidate that its probability is fitted to (q, k, 3). same: as
+def features(vector: np.ndarray, lexical: np.ndarray, kind: np.ndarray | None = None) -> np.ndarray:
+    """Return the features of each candidate that its probability is fitted to (q, k, 3). kind: as
     in `_best_other`."""
     found = np.isfinite(vector)
     # Without another candidate the lead is the maximum; values of missing candidates are not used.
     leads = [
-        each - _best_other(np.where(found, each, -np.inf), same)
+        each - _best_other(np.where(found, each, -np.inf), kind)
         for each in (lexical, np.where(found, vector, 0.0))
     ]
     return np.stack([lexical, *(np.minimum(lead, MAX_LEAD) for lead in leads)], axis=2)
 
 
-def uniquely_named(lexical: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
+def uniquely_named(lexical: np.ndarray, kind: np.ndarray | None = None) -> np.ndarray:
     """Return a mask (q, k) of the candidates that are the only ones with the mention as a name.
-    If names differ only in accents, the one written exactly as the mention counts. same: as in
+    If names differ only in accents, the one written exactly as the mention counts. kind: as in
     `_best_other`.
     """
-    return (lexical >= SAME_FORM) & (_best_other(lexical, same) < lexical - MIN_EXACT_LEAD)
+    return (lexical >= SAME_FORM) & (_best_other(lexical, kind) < lexical - MIN_EXACT_LEAD)
 
 
-def _of_species(lexical: np.ndarray, same: np.ndarray, odds: np.ndarray) -> np.ndarray:
+def _of_species(lexical: np.ndarray, kind: np.ndarray, odds: np.ndarray) -> np.ndarray:
     """Return the probability of each candidate's species (q, k), among species with a candidate at
     least as similar."""
-    nearest = np.where(same, lexical[:, None, :], -np.inf).max(axis=2)
-    is_first = np.logical_not(np.tril(same, -1).any(axis=2))
+    from . import kernel
+
     weights = np.exp(SPECIES_SHARPNESS * (odds - odds.max(axis=1, keepdims=True)))
-    counts = is_first[:, None, :] & (
-        nearest[:, None, :] >= np.minimum(lexical, SAME_FORM)[:, :, None]
+    total = np.zeros(lexical.shape)
+    kernel.weights_above(
+        lexical, np.minimum(lexical, SAME_FORM), kind.astype(np.int64), weights, total
     )
-    return weights / (counts * weights[:, None, :]).sum(axis=2)
+    return weights / total
 
 
-def _best_other(values: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
+def _best_other(values: np.ndarray, kind: np.ndarray | None = None) -> np.ndarray:
     """Return the highest of the other values in each row (q, k); -inf if there is no other.
 
-    same: which of them are compared (q, k, k); None for all.
+    kind: compare those of the same kind only (q, k); None for all.
     """
-    if same is not None:
-        compared = np.logical_and(same, ~np.eye(values.shape[1], dtype=bool))
-        return np.where(compared, values[:, None, :], -np.inf).max(axis=2, initial=-np.inf)
+    if kind is not None:
+        from . import kernel
+
+        result = np.full_like(values, -np.inf)
+        kernel.best_other(values, kind.astype(np.int64), result)
+        return result
     if values.shape[1] < 2:
         return np.full_like(values, -np.inf)
     first = values.argmax(axis=1)

@@ -103,6 +103,11 @@ class LexicalQuery:
         )
         return found[self._of_query]
 
+    def alike(self, queries: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the entities of the `n` forms that are lexically most similar to each of the
+        `queries` (m,), and the index of each one's query (`LexicalIndex.alike`)."""
+        return self._index.alike(self._texts.vectors[self._of_query[queries]], n)
+
     @cached_property
     def alternatives(self) -> Alternatives:
         """The alternative texts that differ."""
