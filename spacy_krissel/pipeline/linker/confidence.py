@@ -220,8 +220,10 @@ def shares_in_documents(
     for _ in range(N_SHARE_STEPS):
         missing = 1 - known_at(odds, share)
         rest = np.bincount(groups, weights * missing)[groups] - missing
-        share = (np.maximum(rest, 0) + PRIOR_OF_DOCUMENT * prior) / (others + PRIOR_OF_DOCUMENT)
-    return np.minimum(share, 1)
+        mean = (rest + PRIOR_OF_DOCUMENT * prior) / (others + PRIOR_OF_DOCUMENT)
+        # Sums are rounded.
+        share = np.clip(mean, 0, 1)
+    return share
 
 
 def features(vector: np.ndarray, lexical: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
