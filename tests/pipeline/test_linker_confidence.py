@@ -245,6 +245,8 @@ def test_other_mentions_of_a_document_tell_the_fraction_without_an_entity(nlp):
         [{"label": "Disease", "pattern": text} for text in ("zzz", "qqq qqq", "xyxyx")]
     )
     linker = nlp.get_pipe("krissel_linker")
+    # The vector of a mention is then the same in all texts.
+    linker.configure(context="none")
     linker.cfg["confidence"] = {
         **vars(MODEL),
         "known_bias": -4.0,
