@@ -9,10 +9,13 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.evaluation.confidence import (
     KNOWN_PRIOR,
     MIN_CONFIDENCE,
+    NEAR,
+    NEAR_SIMILARITY,
     NIL_SHARE,
     PRIOR,
     TRUST,
     CrossFitted,
+    _as_in_texts,
     _fit,
     _lowest_confidence,
     fit_confidence,
@@ -56,6 +59,16 @@ def test_the_minimum_confidence_reaches_the_requested_precision():
     assert _lowest_confidence(confidence, np.zeros(4), weights, 0.5) == 0.9
     # Never all, however precise.
     assert _lowest_confidence(confidence / 10, np.ones(4), weights, 0.5) == MIN_CONFIDENCE
+
+
+def test_hidden_names_that_are_nearly_another_name_weigh_as_in_texts():
+    lexical, weight = np.array([1.0, NEAR_SIMILARITY, 0.9, 0.5, 0.2]), np.array([3.0, 1, 0, 1, 2])
+    found = _as_in_texts(lexical, weight)
+    assert found[:3].sum() == pytest.approx(NEAR * found.sum())
+    assert found[3:].tolist() == [1, 2] and found[0] == pytest.approx(3 * found[1])
+    # With few of them, or nothing else, all stay.
+    for few in (np.array([0.1, 0, 0, 1, 2]), np.array([3.0, 1, 0, 0, 0]), np.zeros(5)):
+        assert _as_in_texts(lexical, few).tolist() == few.tolist()
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")

@@ -16,7 +16,13 @@ from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.kb.search_result import SearchResult
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.pipeline.linker.confidence import Confidence, with_confidence
+from spacy_krissel.pipeline.linker.confidence import (
+    N_SHARE_STEPS,
+    PRIOR_OF_DOCUMENT,
+    Confidence,
+    shares_in_documents,
+    with_confidence,
+)
 from spacy_krissel.pipeline.linker.query import Query
 from spacy_krissel.pipeline.settings import LinkerSettings
 from spacy_krissel.views import name_view
@@ -204,3 +210,56 @@ def test_min_confidence_without_a_fitted_confidence_raises(nlp):
     nlp.get_pipe("krissel_linker").cfg["confidence"] = {"bias": 1.0}
     with pytest.raises(KrisselError, match="K006.*confidence.*trust"):
         nlp(TEXT)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=8),
+    st.lists(st.floats(-6, 6), min_size=9, max_size=9),
+    st.floats(0, 1),
+)
+def test_shares_in_documents_match_a_plain_restatement(mentions, odds, prior):
+    # Equal texts of a group have equal odds.
+    own = [odds[3 * group + text] for group, text in mentions]
+    texts = {pair: odds[3 * pair[0] + pair[1]] for pair in mentions}
+    share = dict.fromkeys(texts, prior)
+    for _ in range(N_SHARE_STEPS):
+        missing = {
+            pair: share[pair] / (share[pair] + (1 - share[pair]) * math.exp(odds))
+            for pair, odds in texts.items()
+        }
+        others = {
+            pair: [missing[each] for each in texts if each[0] == pair[0] and each != pair]
+            for pair in texts
+        }
+        share = {
+            pair: (sum(rest) + PRIOR_OF_DOCUMENT * prior) / (len(rest) + PRIOR_OF_DOCUMENT)
+            for pair, rest in others.items()
+        }
+    groups, index = np.array(mentions).T
+    found = shares_in_documents(groups, index, np.array(own), prior)
+    assert found == pytest.approx([share[pair] for pair in mentions], abs=1e-9)
+
+
+def test_other_mentions_of_a_document_tell_the_fraction_without_an_entity(nlp):
+    nlp.get_pipe("entity_ruler").add_patterns(
+        [{"label": "Disease", "pattern": text} for text in ("zzz", "qqq qqq", "xyxyx")]
+    )
+    linker = nlp.get_pipe("krissel_linker")
+    # The vector of a mention is then the same in all texts.
+    linker.configure(context="none")
+    linker.cfg["confidence"] = {
+        **vars(MODEL),
+        "known_bias": -4.0,
+        "known_lexical": 6.0,
+        "nil_share": 0.25,
+    }
+
+    def confidence(text):
+        return {ent.text: ent._.krissel_candidates[0]["confidence"] for ent in nlp(text).ents}
+
+    alone, known = confidence("asthmatic cough"), confidence("rickets and asthmatic cough")
+    others = confidence("rickets, asthmatic cough, zzz, qqq qqq and xyxyx")
+    assert others["asthmatic cough"] < alone["asthmatic cough"] < known["asthmatic cough"]
+    # A mention is no evidence for itself, and a listed name needs none.
+    assert confidence("asthmatic cough, asthmatic cough") == pytest.approx(alone)
+    assert others["rickets"] == known["rickets"]
