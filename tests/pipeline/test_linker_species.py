@@ -63,8 +63,11 @@ def test_comparing_lexically_similar_names_alone_links_the_same(nlp, monkeypatch
     texts = [f"{who} with {name} were seen." for who in ("Men", "Mice") for name in NAMES]
     expected = [link(nlp, text, text.split()[2]) for text in texts]
     monkeypatch.setattr(vectors, "MIN_ALIKE", 0)
-    monkeypatch.setattr(ranking, "_search_all", None)
+    searched = []
+    monkeypatch.setattr(ranking, "_search_all", lambda *args: searched.extend(args[3]))
     assert [link(nlp, text, text.split()[2]) for text in texts] == expected
+    # No name is compared with all prototypes.
+    assert not searched
 
 
 def confidence(nlp, text, mention, id_):
