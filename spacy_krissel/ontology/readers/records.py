@@ -308,16 +308,19 @@ def require_storable(entity: Entity) -> Entity:
 
 
 def merge_names(entities: Iterable[Entity]) -> Iterator[Entity]:
-    """Merge entities with the same id: the first is kept, with the names of later ones as aliases.
-    All are held in memory.
+    """Merge entities with the same id: the first is kept, with the names of later ones as aliases,
+    and their alternative ids. All are held in memory.
     """
     first: dict[str, Entity] = {}
     names: dict[str, dict[str, None]] = {}
+    ids: dict[str, dict[str, None]] = {}
     for entity in entities:
         first.setdefault(entity.id, entity)
         names.setdefault(entity.id, {}).update(dict.fromkeys(entity.names))
+        if entity.alt_ids:
+            ids.setdefault(entity.id, {}).update(dict.fromkeys(entity.alt_ids))
     for id_, (_, *aliases) in names.items():
-        yield replace(first[id_], aliases=tuple(aliases))
+        yield replace(first[id_], aliases=tuple(aliases), alt_ids=tuple(ids.get(id_, ())))
 
 
 def unique(values: Iterable[str], *, without: str = "") -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from .records import (
     table_rows,
     unique,
 )
+from .replaced import Replaced
 
 # Usual column names of each part, as returned by `column_key`; they include BioPortal's.
 HEADERS = {
@@ -53,8 +54,22 @@ HEADERS = {
     "type": ("type", "types", "semantictype", "semantictypes", "category"),
     "parents": ("parents", "parent", "parentid", "parentids"),
     "obsolete": ("obsolete", "deprecated"),
+    # Of an obsolete row: the entity that replaces it.
+    "successor": ("replacedby", "termreplacedby", "replacedbyid", "replacement", "successor"),
+    "merged": (
+        "altids",
+        "altid",
+        "alternativeids",
+        "alternativeid",
+        "alternateids",
+        "alternateid",
+        "secondaryids",
+        "mergedids",
+        "mergedfrom",
+        "replaces",
+    ),
 }
-LISTS = {"synonyms": "aliases", "type": "types", "parents": "parents"}
+LISTS = {"synonyms": "aliases", "type": "types", "parents": "parents", "merged": "alt_ids"}
 # Possible separators of values in a cell, most likely first; and further ones for synonyms,
 # although names often contain commas and slashes.
 SEPARATORS = "|;"
@@ -85,8 +100,9 @@ def read_table(
     """Read a table of concepts, separated by tabs, commas, semicolons or bars like its first line.
 
     Rows with the same id are one concept, with the names of all rows; all are held in memory. A row
-    with "true" in a column "obsolete" is left out. An id or parent that is an IRI becomes a prefix
-    and an id (`records.curie`).
+    with "true" in a column "obsolete" is left out; a column "replaced_by" names the entity that its
+    id leads to. Ids in a column "alt_ids" or "replaces" are of entities that were merged into this
+    one. An IRI becomes a prefix and an id (`records.curie`).
 
     id_column: column of ids; default: by its usual names (id, code, Term ID, …); case, spaces and
         underscores do not matter
@@ -96,12 +112,12 @@ def read_table(
     definition_column: column of definitions
     type_column: column of semantic types
     parent_column: column of ids of parents
-    separator: text between the synonyms, types or parents in a cell, "" for single values; default:
+    separator: text between the synonyms, types or ids in a cell, "" for single values; default:
         per column, | or ; if it occurs in some of its cells and rarely in names; line breaks
         separate as well
 
-    Warns KW111 about cells that were split at semicolons, KW112 about cells that were not split,
-    but may hold several values.
+    Warns KW108 of obsolete ids whose replacement leads nowhere, KW111 about cells that were split
+    at semicolons, KW112 about cells that were not split, but may hold several values.
     Raises KrisselError K006 (an option of another type), K103 (no such column), K118 (unusual
     column names).
     """
@@ -132,6 +148,8 @@ def read_table(
         if not {"id", "name"} <= columns.keys():
             raise unknown_columns(path, header, given)
 
+        replaced = Replaced(records.path)
+
         def parse(row: list[str]) -> Entity | None:
             if not any(map(str.strip, row)):
                 return None
@@ -141,6 +159,9 @@ def read_table(
                 if not cells[part]:
                     raise BadRecord(f"has no {part} in column {header[columns[part]]!r}")
             if cells.get("obsolete", "").lower() in ("true", "1"):
+                replaced.add(
+                    curie(cells["id"]), unique([curie(cells.get("successor", ""))]), (), ()
+                )
                 return None
             # Lists are split below, when all cells are known.
             lists: dict[str, Any] = {
@@ -165,7 +186,12 @@ def read_table(
                 cells = [cell for entity in entities for cell in getattr(entity, LISTS[part])]
                 marks = SEPARATORS + (UNLIKELY_SEPARATORS if part == "synonyms" else "")
                 separators[part] = _separator(path, header[columns[part]], cells, names, marks)
-        yield from merge_names(_split(entity, separators) for entity in entities)
+        merged = list(merge_names(_split(entity, separators) for entity in entities))
+        for entity in merged:
+            replaced.add_present((entity.id, *entity.alt_ids))
+        for entity in merged:
+            yield replace(entity, alt_ids=replaced.alt_ids(entity.id, entity.alt_ids))
+        replaced.finish()
 
 
 TABLE_OPTIONS = tuple(signature(read_table).parameters)[1:]
@@ -205,6 +231,7 @@ def _split(entity: Entity, separators: Mapping[str, str | None]) -> Entity:
             chain.from_iterable(cell.split(mark) for cell in cells) if mark else cells
         )
     found["aliases"] = unique(found["aliases"], without=entity.name)
+    found["alt_ids"] = unique(map(curie, found["alt_ids"]), without=entity.id)
     return replace(entity, **{**found, "parents": unique(map(curie, found["parents"]))})
 
 

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.readers import (
     detect_format,
@@ -102,6 +103,30 @@ def test_row_without_id_or_name_is_counted(write):
 def test_obsolete_rows_are_left_out(write):
     path = write("Class ID,Preferred Label,Synonyms,Obsolete\nX:1,fever,,false\nX:2,ague,,true\n")
     assert [entity.id for entity in read_ontology(path)] == ["X:1"]
+
+
+@pytest.mark.parametrize("column", ["alt_ids", "Alternative IDs", "replaces", "Merged from"])
+def test_ids_of_merged_entities_lead_to_the_one_that_replaces_them(write, tmp_path, column):
+    path = write(
+        f"id,name,{column}\nX:1,fever,X:2|http://purl.obolibrary.org/obo/HP_0001945\n"
+        "X:3,ague,X:4\nX:3,chills,X:5|X:3\nX:6,gout,\n"
+    )
+    entities = list(read_table(path))
+    assert [each.alt_ids for each in entities] == [("X:2", "HP:0001945"), ("X:4", "X:5"), ()]
+    store = build_ontology(path, tmp_path / "store")
+    resolved = {id_: store.resolve(id_) for id_ in ("X:2", "HP:0001945", "X:5", "X:7")}
+    assert resolved == {"X:2": "X:1", "HP:0001945": "X:1", "X:5": "X:3", "X:7": None}
+
+
+def test_an_obsolete_row_leads_to_the_entity_that_replaces_it(write, tmp_path):
+    path = write(
+        "id,name,obsolete,replaced_by\nX:1,fever,,\nX:2,ague,true,X:3\nX:3,chill,1,X:1\n"
+        "X:4,pox,true,\nX:5,flux,true,X:9\n"
+    )
+    with pytest.warns(KrisselWarning, match="KW108.*X:5"):
+        store = build_ontology(path, tmp_path / "store")
+    resolved = {id_: store.resolve(id_) for id_ in ("X:2", "X:3", "X:4", "X:5")}
+    assert resolved == {"X:2": "X:1", "X:3": "X:1", "X:4": None, "X:5": None}
 
 
 def test_medcats_preferred_name_becomes_the_name(write):
