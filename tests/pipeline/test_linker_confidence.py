@@ -1,6 +1,8 @@
 """The confidence of candidates: its equation, and what a linker does with it."""
 
+import itertools
 import math
+import operator
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +10,8 @@ import pytest
 import spacy
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit, logit
+from scipy.stats import beta
 
 from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes
@@ -17,8 +21,8 @@ from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.kb.search_result import SearchResult
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.pipeline.linker.confidence import (
-    N_SHARE_STEPS,
     PRIOR_OF_DOCUMENT,
+    SHARE_EDGES,
     Confidence,
     shares_in_documents,
     with_confidence,
@@ -215,29 +219,38 @@ def test_min_confidence_without_a_fitted_confidence_raises(nlp):
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=8),
     st.lists(st.floats(-6, 6), min_size=9, max_size=9),
-    st.floats(0, 1),
+    st.floats(0.001, 0.999),
 )
 def test_shares_in_documents_match_a_plain_restatement(mentions, odds, prior):
     # Equal texts of a group have equal odds.
     own = [odds[3 * group + text] for group, text in mentions]
     texts = {pair: odds[3 * pair[0] + pair[1]] for pair in mentions}
-    share = dict.fromkeys(texts, prior)
-    for _ in range(N_SHARE_STEPS):
-        missing = {
-            pair: share[pair] / (share[pair] + (1 - share[pair]) * math.exp(odds))
-            for pair, odds in texts.items()
-        }
-        others = {
-            pair: [missing[each] for each in texts if each[0] == pair[0] and each != pair]
-            for pair in texts
-        }
-        share = {
-            pair: (sum(rest) + PRIOR_OF_DOCUMENT * prior) / (len(rest) + PRIOR_OF_DOCUMENT)
-            for pair, rest in others.items()
-        }
+    below = beta(PRIOR_OF_DOCUMENT * prior, PRIOR_OF_DOCUMENT * (1 - prior)).cdf(SHARE_EDGES)
+    intervals = [high - low for low, high in itertools.pairwise(below)]
+    shares = [(low + high) / 2 for low, high in itertools.pairwise(SHARE_EDGES)]
+
+    def mean_share(others):
+        """By Bayes's rule, over the middle of each interval."""
+        weights = [
+            expected * math.prod((1 - share) * math.exp(each) + share for each in others)
+            for expected, share in zip(intervals, shares, strict=True)
+        ]
+        return sum(map(operator.mul, weights, shares)) / sum(weights)
+
     groups, index = np.array(mentions).T
     found = shares_in_documents(groups, index, np.array(own), prior)
-    assert found == pytest.approx([share[pair] for pair in mentions], abs=1e-9)
+    moved = [
+        logit(mean_share(others)) - logit(mean_share([]))
+        for pair in mentions
+        for others in [[texts[each] for each in texts if each[0] == pair[0] and each != pair]]
+    ]
+    assert found == pytest.approx(expit(logit(prior) + np.array(moved)), abs=1e-9)
+
+
+def test_a_fraction_without_an_entity_of_none_or_all_is_that_of_each_document():
+    groups, texts, odds = np.zeros(3, dtype=int), np.arange(3), np.array([-5.0, 0.0, 4.0])
+    for prior in (0.0, 1.0):
+        assert shares_in_documents(groups, texts, odds, prior).tolist() == [prior] * 3
 
 
 def test_other_mentions_of_a_document_tell_the_fraction_without_an_entity(nlp):
