@@ -22,6 +22,7 @@ from ..kb.snapshot import KBSnapshot
 from ..lexical.likeness import Likeness
 from ..lexical.ngrams import canonical_form, hashed
 from ..mentions.annotations import spans_of
+from ..mentions.species import taxon_numbers
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.linker.confidence import (
     BY_CHANCE,
@@ -48,6 +49,9 @@ from ..views import View, name_view
 # Fraction of mentions of known entities with the name of exactly one that refer to it: 96.9, 95.2
 # and 99.5 % on the training splits of NCBI Disease and BC5CDR (diseases, chemicals).
 TRUST = 0.96
+# The same among entities of several species, chosen with `SPECIES_SHARPNESS`: names of genes are
+# short, and mean more than what is listed.
+TRUST_OF_SPECIES = 0.93
 # Kinds of prototypes that are mentions or names as they occur in texts.
 KINDS = ("name", "mention")
 # Number of candidates that leads are computed over, and of prototypes examined for them.
@@ -216,7 +220,8 @@ def fit_confidence(
     of_known = _fit_known(unseen, nil, ridge)
     linker.likeness = likeness.whole
     share = NIL_SHARE if nil_share is None else nil_share
-    coefficients = map(float, (TRUST, *of_candidate, *of_known, share))
+    trust = TRUST_OF_SPECIES if _has_species(linker, kb) else TRUST
+    coefficients = map(float, (trust, *of_candidate, *of_known, share))
     names = (each.name for each in fields(Confidence))
     confidence = Confidence(**dict(zip(names, coefficients, strict=True)))
     # Those of an earlier fit stay, since they depend on texts.
@@ -373,7 +378,7 @@ def _linked(
         return table.entity_rows[seen] != own[query]
 
     hidden = [True] * len(rows)
-    kinds = species_of(kb, own) if linker.cfg.species_weight else None
+    kinds = species_of(kb, own) if _has_species(linker, kb) else None
     left = np.array(
         [
             without_name(query, table.by_entity.at(int(entity))).any()
@@ -406,6 +411,11 @@ def _linked_texts(
     return _joined(found)
 
 
+def _has_species(linker: KrisselLinker, kb: KBSnapshot) -> bool:
+    """Return whether candidates of several species compete."""
+    return bool(linker.cfg.species_weight) and taxon_numbers(kb.species) is not None
+
+
 def _sample(
     linker: KrisselLinker,
     query: Query,
@@ -416,7 +426,7 @@ def _sample(
 ) -> Sample:
     """Link a query. own, kinds: the right entity of each mention, and its species, -1 for none.
     possible: can it be found."""
-    several = linker.cfg.species_weight and species_of(query.kb, own) is not None
+    several = _has_species(linker, query.kb)
     n = MIN_SPECIES_CANDIDATES if several else N_CANDIDATES
     result = search_visible(query, n, linker.cfg.lexical_weight)
     of, best = None, np.zeros(len(query), dtype=np.intp)

@@ -23,6 +23,7 @@ from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.pipeline.linker.confidence import (
     PRIOR_OF_DOCUMENT,
     SHARE_EDGES,
+    SPECIES_SHARPNESS,
     Confidence,
     shares_in_documents,
     with_confidence,
@@ -70,9 +71,8 @@ def test_confidence_with_several_species_matches_its_equation(candidates, odds):
             each: max(lexical[i] for i in range(len(kind)) if kind[i] == each) for each in kind
         }
         possible = [each for each in nearest if nearest[each] >= min(lexical[j], 0.9999)]
-        # Squared: `SPECIES_SHARPNESS`.
-        total = sum(math.exp(2 * odds[each]) for each in possible)
-        expected.append(own * math.exp(2 * odds[kind[j]]) / total)
+        total = sum(math.exp(SPECIES_SHARPNESS * odds[each]) for each in possible)
+        expected.append(own * math.exp(SPECIES_SHARPNESS * odds[kind[j]]) / total)
     of_species = np.array([kind]), np.array([[odds[each] for each in kind]])
     found, by_name = MODEL(np.array([vector]), np.array([lexical]), *of_species)
     near = np.array(lexical) >= max(lexical) - 0.0001
@@ -96,7 +96,8 @@ def test_the_probability_of_a_known_entity_follows_bayes_rule(lexical, likeness,
 def test_homonyms_of_other_species_hardly_lower_confidence():
     vector, lexical, kind = np.full((1, 3), 0.9), np.ones((1, 3)), np.array([[0, 1, 2]])
     sure, *others = MODEL(vector, lexical, kind, np.array([[0.0, -4.0, -4.0]]))[0][0]
-    assert sure == pytest.approx(0.95 / (1 + 2 * math.exp(-8))) and max(others) < 0.02
+    assert sure == pytest.approx(0.95 / (1 + 2 * math.exp(-4 * SPECIES_SHARPNESS)))
+    assert max(others) < 0.02
     assert MODEL(vector, lexical)[0][0] == pytest.approx(one([0.9] * 3, [1] * 3, 0))
 
 
