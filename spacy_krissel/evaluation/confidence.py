@@ -49,7 +49,7 @@ from ..views import View, name_view
 # Fraction of mentions of known entities with the name of exactly one that refer to it: 96.9, 95.2
 # and 99.5 % on the training splits of NCBI Disease and BC5CDR (diseases, chemicals).
 TRUST = 0.96
-# The same among entities of several species, chosen with `SPECIES_SHARPNESS`: names of genes are
+# The same if most entities have a species, chosen with `SPECIES_SHARPNESS`: names of genes are
 # short, and mean more than what is listed.
 TRUST_OF_SPECIES = 0.93
 # Kinds of prototypes that are mentions or names as they occur in texts.
@@ -220,8 +220,7 @@ def fit_confidence(
     of_known = _fit_known(unseen, nil, ridge)
     linker.likeness = likeness.whole
     share = NIL_SHARE if nil_share is None else nil_share
-    trust = TRUST_OF_SPECIES if _has_species(linker, kb) else TRUST
-    coefficients = map(float, (trust, *of_candidate, *of_known, share))
+    coefficients = map(float, (_trust(linker, kb), *of_candidate, *of_known, share))
     names = (each.name for each in fields(Confidence))
     confidence = Confidence(**dict(zip(names, coefficients, strict=True)))
     # Those of an earlier fit stay, since they depend on texts.
@@ -414,6 +413,12 @@ def _linked_texts(
 def _has_species(linker: KrisselLinker, kb: KBSnapshot) -> bool:
     """Return whether candidates of several species compete."""
     return bool(linker.cfg.species_weight) and taxon_numbers(kb.species) is not None
+
+
+def _trust(linker: KrisselLinker, kb: KBSnapshot) -> float:
+    """Return the probability that a name of one entity refers to it."""
+    have_species = np.array(kb.species, dtype=bool)[kb.entities.species[0]]
+    return TRUST_OF_SPECIES if _has_species(linker, kb) and have_species.mean() > 0.5 else TRUST
 
 
 def _sample(
