@@ -15,7 +15,7 @@ import numpy as np
 
 from ..building.encoding import Encode, Encoders
 from ..distributed.processes import n_gpus
-from ..distributed.workers import follow_parent, free_places, ray_cluster
+from ..distributed.workers import follow_parent, n_free_slots, ray_cluster
 from ..errors import Errors, KrisselError, wrong_setting
 from ..pipeline.kb_pipe import skip_loading_kb
 from ..pipeline.pipeline_io import choose_gpu, find_kb_pipe, load_pipeline
@@ -118,7 +118,7 @@ class EncodingActors(Encoders):
         return partial(self._result, views, actor, actor.encode.remote(views))
 
     def close(self) -> None:
-        """End the actors, whose places the next run of this program may use."""
+        """End the actors, whose processors or GPUs the next run of this program may use."""
         for actor in (*self._actors, *self._lost.values()):
             self._ray.kill(actor)
 
@@ -177,7 +177,7 @@ def encoding_actors(encoder: EncoderOf, address: str, gpu_id: int) -> Iterator[E
     kind = "GPU" if gpu_id >= 0 else "CPU"
     with ray_cluster(address, MAX_RETRIES) as ray:
         # Free resources only: an actor would wait forever for others.
-        actors = EncodingActors(ray, encoder, gpu_id >= 0, free_places(ray, kind))
+        actors = EncodingActors(ray, encoder, gpu_id >= 0, n_free_slots(ray, kind))
         try:
             yield actors
         finally:

@@ -12,7 +12,7 @@ from multiprocessing import connection
 from typing import Any, NamedTuple
 
 from ..errors import KrisselError
-from .workers import follow_parent, free_places, ray_cluster
+from .workers import follow_parent, n_free_slots, ray_cluster
 
 # Answers a request in a worker.
 Work = Callable[[Any], Any]
@@ -126,7 +126,7 @@ class Actors(Pool):
     def __init__(self, ray: Any, start: Start) -> None:
         super().__init__(start)
         self._ray = ray
-        self.n = free_places(ray, "CPU")
+        self.n = n_free_slots(ray, "CPU")
         self._make = ray.remote(num_cpus=1)(_Actor)
         self._actors: list[Any] = [None] * self.n
         # Workers, by the answer that they owe.

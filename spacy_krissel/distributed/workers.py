@@ -69,14 +69,14 @@ def ray_cluster(address: str, retries: int) -> Iterator[Any]:
             ray.shutdown()
 
 
-# Seconds that workers of an earlier run of this program have to give their place back.
+# Seconds that workers of an earlier run of this program have to give their slots back.
 RELEASE = 60.0
 
 
-def free_places(ray: Any, kind: str) -> int:
+def n_free_slots(ray: Any, kind: str) -> int:
     """Return the number of a cluster's free processors (kind "CPU") or GPUs.
 
-    If it has some, and none is free, wait for one: Ray frees the places of an ended run later.
+    If it has some, and none is free, wait for one: Ray frees those of an ended run later.
 
     Raises KrisselError K024 if none is free after a minute.
     """

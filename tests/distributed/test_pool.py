@@ -12,7 +12,7 @@ import pytest
 
 from spacy_krissel.distributed import workers as distributed_workers
 from spacy_krissel.distributed.pool import Event, Pool, workers
-from spacy_krissel.distributed.workers import free_places
+from spacy_krissel.distributed.workers import n_free_slots
 from spacy_krissel.errors import Errors, KrisselError
 
 pytestmark = pytest.mark.slow
@@ -162,10 +162,10 @@ class Cluster:
 
 def test_places_of_an_ended_run_are_waited_for(monkeypatch):
     monkeypatch.setattr(distributed_workers.time, "sleep", lambda seconds: None)
-    assert free_places(Cluster(0, 0, 2), "CPU") == 2
+    assert n_free_slots(Cluster(0, 0, 2), "CPU") == 2
     monkeypatch.setattr(distributed_workers, "RELEASE", 0.0)
     with pytest.raises(KrisselError, match="K024.*10.0.0.1:6379.*no free CPU"):
-        free_places(Cluster(0), "CPU")
+        n_free_slots(Cluster(0), "CPU")
     monkeypatch.setattr(distributed_workers, "RELEASE", float("inf"))
     with pytest.raises(KrisselError, match="K024.*no free GPU"):
-        free_places(Cluster(2), "GPU")
+        n_free_slots(Cluster(2), "GPU")

@@ -26,6 +26,7 @@ from .linking import link_mentions
 from .query import Names, Query
 from .terms.document import DocumentTerm
 from .terms.found import FoundTerm
+from .terms.general import GeneralTerm
 from .terms.gold import GoldTerm
 from .terms.lexical import LexicalTerm
 from .terms.species import SpeciesTerm
@@ -44,7 +45,10 @@ DEFAULT_CANDIDATES = 5
 # File of the weights of `Likeness`, if there are any.
 LIKENESS = "likeness"
 # In the order of addition; the vector term comes first.
-BUILT_IN = (VectorTerm, FoundTerm, LexicalTerm, GoldTerm, SpeciesTerm, SpellingTerm, DocumentTerm)
+BUILT_IN = (
+    *(VectorTerm, FoundTerm, GeneralTerm, LexicalTerm),
+    *(GoldTerm, SpeciesTerm, SpellingTerm, DocumentTerm),
+)
 # Keys of candidates that are not terms.
 RESERVED = (
     "id",
