@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from test_search_terms import make_kb
 
 from spacy_krissel.kb.search_result import SearchResult
+from spacy_krissel.mentions.general_words import GENERAL, readings
 from spacy_krissel.pipeline.linker.match import VARIANT, match_codes
 from spacy_krissel.pipeline.linker.query import Found, Query
-from spacy_krissel.pipeline.linker.terms.general import GENERAL, GeneralTerm, readings
+from spacy_krissel.pipeline.linker.terms.general import GeneralTerm
 from spacy_krissel.pipeline.settings import LinkerSettings
 from spacy_krissel.views import View, name_view
 
