@@ -95,9 +95,9 @@ TRANSFORMER: dict[str, Any] = {
     "name_weight": 1.0,
     "mixed_precision": True,
 }
-# Where this fraction of an ontology's names have a digit (genes, chemicals, cell lines), another
-# order or number of words is another name.
-MANY_DIGITS = 0.2
+# Where this fraction of the words in names have a digit (genes .36, chemicals .14), another order or
+# number of words is another name. Cell types have .07, diseases .05, phenotypes .02.
+MANY_DIGITS = 0.1
 # Number of words of the given text below which its counts say less than those that ship, and of
 # texts that are counted: 20 seconds of abstracts.
 MIN_COUNTED, MAX_COUNTED = 1_000_000, 50_000
@@ -268,6 +268,12 @@ def build(asked: BuildSettings) -> Built:
     return replace(built, nlp=load_pipeline(asked.output))
 
 
+FOUND_BY = {
+    "words": "names in other spellings, forms and orders of words",
+    "spelling": "names in other spellings, without plurals",
+}
+
+
 def show_build(built: Built) -> str:
     data = built.confidence
     mined = f", {built.n_mentions:,} mined mentions" if built.n_mentions else ""
@@ -279,6 +285,9 @@ def show_build(built: Built) -> str:
             "correctly."
         )
     lines.append(expected_links(data))
+    if FINDER in built.nlp.pipe_names:
+        variants: Any = built.nlp.get_pipe(FINDER)
+        lines.append(f"Mentions: {FOUND_BY[variants.cfg.variants]} (--find).")
     lines.append(f'Use: nlp = spacy.load("{built.output}")')
     if not [name for name in built.nlp.pipe_names if name != LINKER]:
         lines.append(
@@ -529,7 +538,9 @@ def _add_finder(plan: BuildPlan, nlp: Language) -> None:
     if find == "auto":
         n = n_digits = 0
         for _, name, _ in plan.store.names():
-            n, n_digits = n + 1, n_digits + any(map(str.isdigit, name))
+            words = name.split()
+            n += len(words)
+            n_digits += sum(any(map(str.isdigit, word)) for word in words)
         find = "spelling" if n_digits >= MANY_DIGITS * n else "words"
     finder: Any = nlp.add_pipe(FINDER, before=LINKER, config={"variants": find})
     finder.read_names(find_linker(nlp).kb)
