@@ -26,12 +26,13 @@ def _with_plural(word: str) -> tuple[str, str]:
 _WORDS = "|".join(form for word in GENERAL for form in _with_plural(word))
 _NAMED = [form for word in DISEASES for form in _with_plural(word)]
 _READINGS = re.compile(
-    rf"(?P<before>.+) (?:{_WORDS})|(?:{_WORDS}) (?:of|to|in) (?:the )?(?P<after>.+)|"
+    rf"(?P<before>.+?)(?: function)? (?:{_WORDS})|(?:{_WORDS}) (?:of|to|in) (?:the )?(?P<after>.+)|"
+    r"(?:abnormal|disturbed|impaired) (?P<between>.+) functions?|"
     # Word formation: nephrotoxicity and nephropathy.
     r"(?P<root>.*[^ ]{4})toxic(?:ity|ities)?"
 )
 # A mention without any of them is not read.
-_ANY = re.compile(f"{'|'.join(word[:-1] for word in GENERAL)}|toxic", re.IGNORECASE)
+_ANY = re.compile(f"{'|'.join(word[:-1] for word in GENERAL)}|function|toxic", re.IGNORECASE)
 
 
 class Readings(NamedTuple):
@@ -50,5 +51,5 @@ def readings(text: str) -> Readings:
         return Readings()
     if found["root"]:
         return Readings(other=f"{found['root']}pathy")
-    rest = found["before"] or found["after"]
+    rest = found["before"] or found["after"] or found["between"]
     return Readings(tuple(f"{rest} {word}" for word in _NAMED), rest)

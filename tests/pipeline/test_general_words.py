@@ -57,7 +57,10 @@ def read(kb, *mentions, allowed=None, found=()):
         ("Kidney lesions", "kidney diseases"),
         ("damage to the kidney", "kidney diseases"),
         ("toxicity in liver", "liver disorder"),
+        ("impaired kidney function", "kidney diseases"),
+        ("kidney function abnormalities", "kidney diseases"),
         # A class name.
+        ("Abnormal renal functions", "renal"),
         ("renal dysfunction", "renal"),
         ("Nephrotoxic", "nephropathy"),
         ("nephrotoxicities", "nephropathy"),
@@ -82,6 +85,7 @@ def test_general_words_stand_for_disease(kb, mention, text):
         "heart injury",  # two entities
         "spleen injury",  # none
         "injury",
+        "kidney function",
         "toxic",
         "kidney",
         "kidney transplant",
