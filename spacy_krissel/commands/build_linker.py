@@ -95,8 +95,8 @@ TRANSFORMER: dict[str, Any] = {
     "name_weight": 1.0,
     "mixed_precision": True,
 }
-# Where this fraction of the words in names have a digit (genes .36, chemicals .14), another order or
-# number of words is another name. Cell types have .07, diseases .05, phenotypes .02.
+# Where this fraction of the words in names have a digit (genes .36, chemicals .14), another order
+# or number of words is another name. Cell types have .07, diseases .05, phenotypes .02.
 MANY_DIGITS = 0.1
 # Number of words of the given text below which its counts say less than those that ship, and of
 # texts that are counted: 20 seconds of abstracts.
