@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spacy_krissel import ground
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.pipeline import ground as module
-from spacy_krissel.pipeline.ground import in_context
+from spacy_krissel.pipeline.ground import NameIn, in_context, linked_in_docs
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
 NAMES = [name for entity in ENTITIES for name in entity.names]
@@ -23,9 +23,20 @@ def nlp(built_linker):
 
 
 def linked(nlp, names, contexts=None):
-    """The same without look-ups."""
-    pairs = [*zip(names, contexts or [""] * len(names), strict=True)]
-    return module._linked(nlp, find_linker(nlp), pairs)
+    """The same in docs, without look-ups."""
+    found = [module.NOTHING] * len(names)
+    texts = {
+        row: NameIn(text, start, start + len(name.strip()))
+        for row, (name, context) in enumerate(
+            zip(names, contexts or [""] * len(names), strict=True)
+        )
+        for text, start in [in_context(name, context)]
+        if name.strip()
+    }
+    of_names = linked_in_docs(nlp, find_linker(nlp), [*texts.values()])
+    for row, each in zip(texts, of_names, strict=True):
+        found[row] = each
+    return found
 
 
 def agree(found, expected):
