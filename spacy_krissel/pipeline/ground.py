@@ -86,13 +86,14 @@ def ground(
         nlp.enable_pipe(linker)
     known, link = _UniqueNames(nlp, pipe), _Linked(nlp, pipe)
     found: list[Grounding | None] = []
+    asked: list[int] = []
     for start in range(0, len(pairs), batch_size):
         found += known(pairs[start : start + batch_size])
-    asked = [row for row, each in enumerate(found) if each is None]
-    for start in range(0, len(asked), batch_size):
-        part = asked[start : start + batch_size]
-        for row, each in zip(part, link([pairs[row] for row in part]), strict=True):
-            found[row] = each
+        asked += [row for row in range(start, len(found)) if found[row] is None]
+        while len(asked) >= batch_size or (asked and len(found) == len(pairs)):
+            part, asked = asked[:batch_size], asked[batch_size:]
+            for row, each in zip(part, link([pairs[row] for row in part]), strict=True):
+                found[row] = each
     return [found[row] or NOTHING for row in of_name.tolist()]
 
 
