@@ -190,7 +190,7 @@ def test_rounding_errors_stay_within_the_bound(rounded, monkeypatch):
     """The worst case: what is best is rounded down by half a unit in each value, and the next is
     rounded up."""
     half_way, step = 1 + 2.0**-8, 2.0**-20
-    # Scores a little below a power of two are rounded least, relative to those of the vectors.
+    # Scores around a power of two are rounded most, relative to the vectors.
     best = np.array([half_way - step] * 252 + [1.25])
     other = np.array([half_way + step] * 252 + [1.25 - 252 * 2 * step - 2.0**-10])
     vectors = np.array([other] + [0.1 * best] * 500 + [best], dtype=np.float32)

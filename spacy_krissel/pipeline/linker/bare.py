@@ -68,7 +68,6 @@ class BareNames:
             and not pipe.terms
             and cfg.context != "sentence"
             and label not in cfg.nil_share_by_label
-            and pipe.n_candidates_kept() > 0
             and taxon_numbers(pipe.kb.snapshot().species) is None
         )
 
