@@ -167,7 +167,8 @@ def _groundings(links: BareLinks) -> list[Grounding]:
     for row, entity, sure, code in zip(
         rows.tolist(), of_row.tolist(), confidence, match, strict=True
     ):
-        found[row] = Grounding(*shown[entity], sure, MATCHES[code] if code >= 0 else "")
+        id_, name = shown[entity]
+        found[row] = Grounding(id_, name, sure, MATCHES[code] if code >= 0 else "")
     return found
 
 
