@@ -102,7 +102,7 @@ class _Product:
     def __call__(
         self, unit: Any, rounded: Any, size: int, lowest: np.ndarray, k: int, margin: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ordered bits of the scores (q, b), and the maximum of each `size` of them.
+        """Return the ordered bits of the scores (q, b), and the maximum of each `size` scores.
 
         lowest (q,): the lowest score that counts, raised where none is known. margin: by how much
         less than the k-th highest counts.
