@@ -117,3 +117,12 @@ def check_mask(allowed: Any, n: int, what: str) -> Mask:
             Errors.K505.format(n=n, what=what, found=f"shape {mask.shape} of {mask.dtype}")
         )
     return mask
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a read-only view. Mapped files are read-only, and loops are compiled for one array
+    type.
+    """
+    view = array.view(np.ndarray)
+    view.flags.writeable = False
+    return view

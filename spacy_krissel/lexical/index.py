@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from ..index.protocol import Mask, Rows, Scores
+from ..index.protocol import Mask, Rows, Scores, read_only
 from ..util.compiled import in_parts
 from ..util.disk import coded_damage
 from .arrays import Arrays, lexical_arrays
-from .groups import Groups, edges, indices_of, pad_groups, pair_keys, ranges, read_only
+from .groups import Groups, edges, indices_of, pad_groups, pair_keys, ranges
 from .ngrams import Counted, Forms, Grams, Sparse, Spellings, hashed, to_unit_length
 
 # Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms

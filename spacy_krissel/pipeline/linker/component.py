@@ -163,14 +163,30 @@ class KrisselLinker(KBPipe):
             written,
             likeness=self.likeness,
         )
-        terms = self._terms(kb)
+        return query, self._prepare(query)
+
+    def bare_query(self, views: list[View], written: list[str]) -> tuple[Query, list[Term]]:
+        """Return mentions that are the only ones of their documents as an encoded query, and its
+        terms. No term may need the documents themselves.
+
+        written: the mentions without expanded abbreviations.
+        """
+        kb = self._kb_to_search()
+        query = Query(
+            kb, views, doc_of=np.arange(len(views)), written=written, likeness=self.likeness
+        )
+        return query, self._prepare(query)
+
+    def _prepare(self, query: Query) -> list[Term]:
+        """Encode a query, and return the terms that it was prepared by."""
+        terms = self._terms(query.kb)
         for term in terms:
             term.prepare(query)
         if not query.found:
             # Links of others are as they were without `krissel_finder`.
             terms = [term for term in terms if not isinstance(term, FoundTerm)]
         self._encode(query)
-        return query, terms
+        return terms
 
     def _warn_of_no_mentions(self, docs: Sequence[Doc]) -> None:
         """Warn KW622, once, if no component can have looked for mentions: one that finds none marks
