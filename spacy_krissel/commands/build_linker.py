@@ -4,7 +4,7 @@ import gc
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from io import StringIO
 from itertools import chain, islice
@@ -262,10 +262,11 @@ def build(asked: BuildSettings) -> Built:
     plan = _plan(asked)
     with BuildWork(plan.folder) as work:
         work.start(_state(plan), restart=asked.restart)
-        built = work.run(plan, [step for step in STEPS if asked.text or step.name != "mentions"])
+        built: Built = work.run(
+            plan, [step for step in STEPS if asked.text or step.name != "mentions"]
+        )
         work.remove()
-    # Loaded again: the knowledge base of the one above is in the folder that was removed.
-    return replace(built, nlp=load_pipeline(asked.output))
+    return built
 
 
 def show_build(built: Built) -> str:
@@ -500,8 +501,19 @@ def _encode(plan: BuildPlan, path: Path) -> None:
 
 
 def _finish(plan: BuildPlan, folder: Path) -> Built:
-    """Fit the confidence, and save the pipeline at its output."""
+    """Fit the confidence, save the pipeline at its output, and load it from there."""
     asked, manifest = plan.asked, plan.store.manifest
+    n_mentions, data = _save_fitted(plan, folder)
+    # Reference cycles would keep the pipeline in memory in addition to the one that is loaded.
+    gc.collect()
+    nlp = load_pipeline(asked.output)
+    return Built(nlp, asked.output, manifest["entities"], manifest["names"], n_mentions, data)
+
+
+def _save_fitted(plan: BuildPlan, folder: Path) -> tuple[int, dict[str, Any]]:
+    """Fit the confidence, and save the pipeline at its output. RETURNS: number of mined mentions,
+    and `ConfidenceFit.data`."""
+    asked = plan.asked
     nlp = load_pipeline(folder / "linker", index_device=asked.index_device)
     configure(nlp, LINKER, types_by_label=plan.types)
     fit = fit_confidence(
@@ -517,8 +529,8 @@ def _finish(plan: BuildPlan, folder: Path) -> Built:
         nlp = plan.ner
     _add_finder(plan, nlp)
     save_pipeline(nlp, asked.output, name=LINKER)
-    n_mentions = find_linker(nlp).kb.description()["prototype_kinds"].get("mention", 0)
-    return Built(nlp, asked.output, manifest["entities"], manifest["names"], n_mentions, fit.data)
+    kinds = find_linker(nlp).kb.description()["prototype_kinds"]
+    return kinds.get("mention", 0), fit.data
 
 
 def _add_finder(plan: BuildPlan, nlp: Language) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, vstack
 
 from .groups import distinct
 from .ngrams import Counted, Grams, hashed
@@ -37,15 +37,20 @@ class Likeness:
 
         Classes count equally, whatever their size. With no name or no phrase all values are 0.
         """
-        if not names or not phrases:
+        return cls.of(features(names), features(phrases))
+
+    @classmethod
+    def of(cls, names: csr_matrix, phrases: csr_matrix) -> "Likeness":
+        """Fit it to their `features`."""
+        if not names.shape[0] or not phrases.shape[0]:
             return cls(np.zeros(N_BUCKETS, dtype=np.float16), 0.0)
         from sklearn.linear_model import LogisticRegression
 
-        is_name = np.repeat([1, 0], [len(names), len(phrases)])
+        is_name = np.repeat([1, 0], [names.shape[0], phrases.shape[0]])
         # liblinear draws at random in what order it visits coordinates.
         model = LogisticRegression(
             C=STRENGTH, class_weight="balanced", solver="liblinear", max_iter=200, random_state=0
-        ).fit(features([*names, *phrases]), is_name)
+        ).fit(vstack([names, phrases], format="csr"), is_name)
         return cls(model.coef_[0].astype(np.float16), float(np.float32(model.intercept_[0])))
 
     def __call__(self, canonical: Sequence[str], grams: Counted | None = None) -> np.ndarray:
