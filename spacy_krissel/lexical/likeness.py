@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_matrix, vstack
 
 from .groups import distinct
 from .ngrams import Counted, Grams, hashed
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 # Buckets that 3-grams and words are hashed into. With 2^18 the area under the ROC curve on BC5CDR's
 # training split is the same to two digits.
@@ -40,10 +43,11 @@ class Likeness:
         return cls.of(features(names), features(phrases))
 
     @classmethod
-    def of(cls, names: csr_matrix, phrases: csr_matrix) -> "Likeness":
+    def of(cls, names: "csr_matrix", phrases: "csr_matrix") -> "Likeness":
         """Fit it to their `features`."""
         if not names.shape[0] or not phrases.shape[0]:
             return cls(np.zeros(N_BUCKETS, dtype=np.float16), 0.0)
+        from scipy.sparse import vstack
         from sklearn.linear_model import LogisticRegression
 
         is_name = np.repeat([1, 0], [names.shape[0], phrases.shape[0]])
@@ -73,8 +77,10 @@ class Likeness:
         return cls(np.frombuffer(data, dtype="<f2", offset=4), bias)
 
 
-def features(canonical: Sequence[str]) -> csr_matrix:
+def features(canonical: Sequence[str]) -> "csr_matrix":
     """Return the bucket counts of each text, of unit length: (n, N_BUCKETS)."""
+    from scipy.sparse import csr_matrix
+
     owners, buckets, counts = _counted(canonical, None)
     lengths = np.sqrt(np.bincount(owners, counts * counts, len(canonical)))
     return csr_matrix(
