@@ -35,7 +35,7 @@ from ..pipeline.linker.confidence import (
     species_of,
 )
 from ..pipeline.linker.linking import search_candidates
-from ..pipeline.linker.query import Query, Visible
+from ..pipeline.linker.query import Names, Query, Visible
 from ..pipeline.linker.terms.species import MIN_SPECIES_CANDIDATES
 from ..pipeline.linker.terms.vectors import nearest_prototypes
 from ..pipeline.linker.unseen import search_visible
@@ -54,7 +54,8 @@ TRUST = 0.96
 KINDS = ("name", "mention")
 # Number of candidates that leads are computed over, and of prototypes examined for them.
 N_CANDIDATES, N_PROTOTYPES = 5, 256
-BLOCK = 4096
+# Names and mentions that are linked at a time, and texts: fewer calls read all vectors fewer times.
+BLOCK, BLOCK_TEXTS = 4096, 1024
 # Prior of the bias and the coefficients: those of MEDIC, weighted as this number of mentions. Some
 # knowledge bases have only ten names, or one name per entity.
 PRIOR, PRIOR_MENTIONS = np.array([-3.0, 3.0, 1.0, 8.0]), 20.0
@@ -366,7 +367,7 @@ def _linked(
     def without_entity(query: int, seen: np.ndarray) -> np.ndarray:
         return table.entity_rows[seen] != own[query]
 
-    kinds = species_of(kb, own) if linker.cfg.species_weight else None
+    kinds = species_of(kb, own) if _has_species(linker, kb) else None
     left = np.array(
         [
             without_name(query, table.by_entity.at(int(entity))).any()
@@ -393,10 +394,14 @@ def _linked_texts(
     """Return texts as mentions without an entity."""
     found = []
     # A block of none where there are no texts.
-    for block in [*minibatch(texts, BLOCK)] or [[]]:
+    for block in [*minibatch(texts, BLOCK_TEXTS)] or [[]]:
         views: list[View] = [*map(name_view, block)]
-        query = Query(kb, views, vectors=kb.queries(linker.encode(views)))
-        none = np.full(len(views), -1)
+        vectors, none = kb.queries(linker.encode(views)), np.full(len(views), -1)
+        query = Query(kb, views, vectors=vectors)
+        if _has_species(linker, kb) and linker.searches_names(kb):
+            # As the linker searches for such names.
+            query.names = Names(vectors, np.arange(len(views)))
+            query.species = np.zeros((len(views), len(kb.species)))
         found.append(_sample(linker, query, likeness(block), none, None, np.ones(len(views), bool)))
     return _joined(found)
 
@@ -411,7 +416,7 @@ def _sample(
 ) -> Sample:
     """Link a query. own, kinds: the right entity of each mention, and its species, -1 for none.
     possible: can it be found."""
-    several = linker.cfg.species_weight and species_of(query.kb, own) is not None
+    several = _has_species(linker, query.kb)
     n = MIN_SPECIES_CANDIDATES if several else N_CANDIDATES
     result = search_visible(query, n, linker.cfg.lexical_weight)
     of, best = None, np.zeros(len(query), dtype=np.intp)
@@ -430,6 +435,11 @@ def _sample(
         (result.entities[each, best] == own) & (own >= 0),
         possible.astype(float),
     )
+
+
+def _has_species(linker: KrisselLinker, kb: KBSnapshot) -> bool:
+    """Return whether the linker distinguishes species."""
+    return linker.cfg.species_weight > 0 and species_of(kb, np.zeros(0, np.int64)) is not None
 
 
 def _joined(samples: Sequence[Sample]) -> Sample:
