@@ -51,8 +51,10 @@ from ..pipeline.pipeline_io import (
     save_whole,
 )
 from ..pipeline.settings import FINDER, LINKER
+from ..util.atomic import hard_linking
 from ..util.hashing import stable_hash
 from ..util.manifest import MANIFEST, content_hash
+from ..util.memory import few_collections, forget_pages
 from ..util.outputs import writes
 from ..util.settings import Count, PositiveInt, checked, explicit_settings, takes
 from ..util.work_folder import WorkFolder
@@ -260,7 +262,7 @@ def build(asked: BuildSettings) -> Built:
     `fit_confidence`.
     """
     plan = _plan(asked)
-    with BuildWork(plan.folder) as work:
+    with BuildWork(plan.folder) as work, few_collections():
         work.start(_state(plan), restart=asked.restart)
         built: Built = work.run(
             plan, [step for step in STEPS if asked.text or step.name != "mentions"]
@@ -527,8 +529,11 @@ def _save_fitted(plan: BuildPlan, folder: Path) -> tuple[int, dict[str, Any]]:
         plan.ner.add_pipe(LINKER, source=nlp)
         plan.ner.meta.setdefault("krissel", {}).update(nlp.meta.get("krissel", {}))
         nlp = plan.ner
+    forget_pages(find_linker(nlp).kb.prototypes.vectors)
     _add_finder(plan, nlp)
-    save_pipeline(nlp, asked.output, name=LINKER)
+    # The fit changed no file of the knowledge base, and those of the unfinished build are removed.
+    with hard_linking():
+        save_pipeline(nlp, asked.output, name=LINKER)
     kinds = find_linker(nlp).kb.description()["prototype_kinds"]
     return kinds.get("mention", 0), fit.data
 
