@@ -4,7 +4,7 @@ import gc
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from io import StringIO
 from itertools import chain, islice
@@ -51,8 +51,10 @@ from ..pipeline.pipeline_io import (
     save_whole,
 )
 from ..pipeline.settings import FINDER, LINKER
+from ..util.atomic import hard_linking
 from ..util.hashing import stable_hash
 from ..util.manifest import MANIFEST, content_hash
+from ..util.memory import few_collections, forget_pages
 from ..util.outputs import writes
 from ..util.settings import Count, PositiveInt, checked, explicit_settings, takes
 from ..util.work_folder import WorkFolder
@@ -260,12 +262,13 @@ def build(asked: BuildSettings) -> Built:
     `fit_confidence`.
     """
     plan = _plan(asked)
-    with BuildWork(plan.folder) as work:
+    with BuildWork(plan.folder) as work, few_collections():
         work.start(_state(plan), restart=asked.restart)
-        built = work.run(plan, [step for step in STEPS if asked.text or step.name != "mentions"])
+        built: Built = work.run(
+            plan, [step for step in STEPS if asked.text or step.name != "mentions"]
+        )
         work.remove()
-    # Loaded again: the knowledge base of the one above is in the folder that was removed.
-    return replace(built, nlp=load_pipeline(asked.output))
+    return built
 
 
 FOUND_BY = {
@@ -509,8 +512,19 @@ def _encode(plan: BuildPlan, path: Path) -> None:
 
 
 def _finish(plan: BuildPlan, folder: Path) -> Built:
-    """Fit the confidence, and save the pipeline at its output."""
+    """Fit the confidence, save the pipeline at its output, and load it from there."""
     asked, manifest = plan.asked, plan.store.manifest
+    n_mentions, data = _save_fitted(plan, folder)
+    # Reference cycles would keep the pipeline in memory in addition to the one that is loaded.
+    gc.collect()
+    nlp = load_pipeline(asked.output)
+    return Built(nlp, asked.output, manifest["entities"], manifest["names"], n_mentions, data)
+
+
+def _save_fitted(plan: BuildPlan, folder: Path) -> tuple[int, dict[str, Any]]:
+    """Fit the confidence, and save the pipeline at its output. RETURNS: number of mined mentions,
+    and `ConfidenceFit.data`."""
+    asked = plan.asked
     nlp = load_pipeline(folder / "linker", index_device=asked.index_device)
     configure(nlp, LINKER, types_by_label=plan.types)
     fit = fit_confidence(
@@ -524,10 +538,13 @@ def _finish(plan: BuildPlan, folder: Path) -> Built:
         plan.ner.add_pipe(LINKER, source=nlp)
         plan.ner.meta.setdefault("krissel", {}).update(nlp.meta.get("krissel", {}))
         nlp = plan.ner
+    forget_pages(find_linker(nlp).kb.prototypes.vectors)
     _add_finder(plan, nlp)
-    save_pipeline(nlp, asked.output, name=LINKER)
-    n_mentions = find_linker(nlp).kb.description()["prototype_kinds"].get("mention", 0)
-    return Built(nlp, asked.output, manifest["entities"], manifest["names"], n_mentions, fit.data)
+    # The fit changed no file of the knowledge base, and those of the unfinished build are removed.
+    with hard_linking():
+        save_pipeline(nlp, asked.output, name=LINKER)
+    kinds = find_linker(nlp).kb.description()["prototype_kinds"]
+    return kinds.get("mention", 0), fit.data
 
 
 def _add_finder(plan: BuildPlan, nlp: Language) -> None:

@@ -196,12 +196,13 @@ class Visible(NamedTuple):
 
     can_see: (row of the mention, prototype rows (n,)) → mask (n,). hidden (q,): for these, the
         surface form of their text does not count in the lexical similarity. n_prototypes: number of
-        nearest prototypes that are examined.
+        nearest prototypes that are examined. nearest: scores and rows of these, if they are known.
     """
 
     can_see: VisibilityFilter
     hidden: Sequence[bool]
     n_prototypes: int
+    nearest: tuple[np.ndarray, np.ndarray] | None = None
 
 
 class Names(NamedTuple):
