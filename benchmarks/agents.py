@@ -5,7 +5,8 @@
 The official client calls each tool over standard input and output, one call at a time, with
 names of the knowledge base or parts of them; the first call of each is left out, as at the start
 the process has answered one of each kind. Then `ground` gets names as the knowledge base has
-them, and with a letter missing, each with and without a context, in this process on one thread.
+them, and with a letter missing in half or all of them, each with and without a context, in this
+process on one thread.
 Times and rates are by the clock, and by the processor's time of all threads and processes ("core"),
 which others on the machine change less. Needs Linux (/proc). Prints both tables.
 """
@@ -16,6 +17,7 @@ import os
 import random
 import sys
 import time
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -130,26 +132,27 @@ def server_seconds() -> float:
 
 
 def rates(nlp: Any, kb: PrototypeKB, n: int, rng: random.Random) -> dict[str, dict[str, float]]:
-    """Return the names per second of `ground`."""
-    known = [
-        name
-        for each in rng.sample([*kb.entity_ids], min(n, kb.n_entities))
-        for name in kb[each].names
-    ]
-    rng.shuffle(known)
-    known = known[:n]
-    others = [without_letter(each, rng) for each in known]
+    """Return the names per second of `ground`, of other names each time: it keeps what it read."""
+    some = rng.sample([*kb.entity_ids], kb.n_entities)
+    names = [*islice((name for each in some for name in kb[each].names), 6 * n)]
+    rng.shuffle(names)
+    n = len(names) // 6
     found = {}
-    ground(nlp, [*known[:100], *others[:100]])
-    for title, names in (("listed", known), ("with a letter missing", others)):
-        for more, contexts in (
-            ("", None),
-            (", in a context", [CONTEXT.format(each) for each in names]),
-        ):
-            start, spent = time.perf_counter(), time.process_time()
-            ground(nlp, names, contexts)
-            clock, core = time.perf_counter() - start, time.process_time() - spent
-            found[f"{title}{more}"] = {"clock": len(names) / clock, "core": len(names) / core}
+    ground(nlp, [*names[:100], *(each[1:] for each in names[:100])])
+    kinds = {"listed": 0.0, "half of them with a letter missing": 0.5, "with a letter missing": 1.0}
+    for number, (title, fraction) in enumerate(kinds.items()):
+        for in_context in (False, True):
+            start = (2 * number + in_context) * n
+            asked = [
+                without_letter(each, rng) if rng.random() < fraction else each
+                for each in names[start : start + n]
+            ]
+            contexts = [CONTEXT.format(each) for each in asked] if in_context else None
+            begin, spent = time.perf_counter(), time.process_time()
+            ground(nlp, asked, contexts)
+            clock, core = time.perf_counter() - begin, time.process_time() - spent
+            more = ", in a context" if in_context else ""
+            found[f"{title}{more}"] = {"clock": n / clock, "core": n / core}
     return found
 
 

@@ -1,5 +1,5 @@
 """Text in, links out: pipelines and other annotators on the same names and texts, by accuracy and
-by texts per second of one core.
+by texts per second of one core; of our finder also without the linker and the tokenizer.
 
     python benchmarks/finder.py store dev.spacy ours=linker \
         --peer gilda=PYTHON --peer fasthpocr=PYTHON --data fasthpocr=hp.index
@@ -38,6 +38,7 @@ from spacy_krissel.ontology.build import open_ontology
 from spacy_krissel.ontology.hierarchy import subtree
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.pipeline_io import load_pipeline
+from spacy_krissel.pipeline.settings import FINDER
 
 PEERS = Path(__file__).with_name("finder_peers.py")
 # Seconds for one peer, its index included.
@@ -100,9 +101,19 @@ def run_pipeline(path: str, items: Any, store: OntologyStore, passes: int) -> di
     keys = linked_keys(nlp)
     texts = [item.doc.text for item in items]
     with without_own_gold(nlp, items):
-        return _timed(
+        found = _timed(
             lambda: [predicted_links(doc, keys, store) for doc in nlp.pipe(texts)], passes
         )
+    if FINDER in nlp.pipe_names:
+        finder, seconds = nlp.get_pipe(FINDER), []
+        for _ in range(passes):
+            docs = [*map(nlp.make_doc, texts)]
+            start = time.process_time()
+            for _ in finder.pipe(docs):
+                pass
+            seconds.append(time.process_time() - start)
+        found["found_per_second"] = len(texts) / min(seconds)
+    return found
 
 
 def run_peer(
@@ -146,13 +157,13 @@ def _timed(link: Callable[[], list[list[Link]]], passes: int) -> dict[str, Any]:
 
 def markdown(rows: Sequence[dict[str, Any]]) -> str:
     lines = [
-        "| system | ids: P | R | F1 | span with id: P | R | F1 | texts/s | built in s |",
-        "| --- |" + " ---: |" * 8,
+        "| system | ids: P | R | F1 | span with id: P | R | F1 | texts/s | found/s | built in s |",
+        "| --- |" + " ---: |" * 9,
     ]
     for row in rows:
         title = f"{row['system']} {row.get('version', '')}".strip()
         if "skipped" in row:
-            lines.append(f"| {title} | {row['skipped']} |" + " |" * 7)
+            lines.append(f"| {title} | {row['skipped']} |" + " |" * 8)
             continue
         figures = [
             f"{row[measure]['micro'][figure]:.3f}"
@@ -160,9 +171,11 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
             for figure in ("precision", "recall", "f1")
         ]
         built = f"{row['build_seconds']:.1f}" if "build_seconds" in row else ""
-        lines.append(
-            f"| {title} | {' | '.join(figures)} | {row['texts_per_second']:,.0f} | {built} |"
-        )
+        rates = [
+            f"{row[rate]:,.0f}" if rate in row else ""
+            for rate in ("texts_per_second", "found_per_second")
+        ]
+        lines.append(f"| {title} | {' | '.join([*figures, *rates, built])} |")
     return "\n".join(lines)
 
 

@@ -1130,7 +1130,8 @@ class Warnings:
     )
     KW621 = (
         "[KW621] No mention was found in {n_docs} docs, so nothing was linked. Expected mentions "
-        "in {where}: check the component that sets them (the pipeline holds {found})."
+        "in {where}: check the component that sets them (the pipeline holds {found}). A finder "
+        "that was built with --find spelling finds no plurals; --find words does."
     )
     KW622 = (
         "[KW622] '{name}' got a document without mentions, and no component has set {where}, so "

@@ -263,7 +263,8 @@ def test_searches_by_names_and_by_contexts_are_compared(benchmark, linking, tmp_
 
 def test_searches_of_all_names_and_of_similar_ones_are_compared(benchmark, linking, tmp_path):
     case = ",".join(str(linking / name) for name in ("linker", "store", "gold.spacy"))
-    benchmark("gene_names").main([case], output=tmp_path / "result.json")
+    script = benchmark("searched_names")
+    script.main([case], script.Compare.SIMILAR, tmp_path / "result.json")
     (row,) = json.loads((tmp_path / "result.json").read_text())
     assert row["strict"] == {"all": 1, "similar": 1} and row["differ"] == 0
 

@@ -72,6 +72,13 @@ def test_entry_points_import_nothing_heavy(first, then):
     assert packages_of_ours <= {then.split(".")[1], "about", "errors", "mentions", "util"}
 
 
+def test_a_small_encoder_starts_without_transformers():
+    """Their import takes as long as spaCy's."""
+    packages, ours = imported("spacy", "spacy_krissel.commands.build_linker")
+    assert "spacy_krissel.layers.warm_start" in ours
+    assert packages & {"transformers", "sklearn", "numba"} == set()
+
+
 def test_factories_import_no_component():
     """The component is imported when it is made."""
     _, ours = imported("spacy", "spacy_krissel.pipeline.factories")

@@ -4,7 +4,7 @@ import gc
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from io import StringIO
 from itertools import chain, islice
@@ -51,8 +51,10 @@ from ..pipeline.pipeline_io import (
     save_whole,
 )
 from ..pipeline.settings import FINDER, LINKER
+from ..util.atomic import hard_linking
 from ..util.hashing import stable_hash
 from ..util.manifest import MANIFEST, content_hash
+from ..util.memory import few_collections, forget_pages
 from ..util.outputs import writes
 from ..util.settings import Count, PositiveInt, checked, explicit_settings, takes
 from ..util.work_folder import WorkFolder
@@ -95,9 +97,9 @@ TRANSFORMER: dict[str, Any] = {
     "name_weight": 1.0,
     "mixed_precision": True,
 }
-# Where this fraction of an ontology's names have a digit (genes, chemicals, cell lines), another
-# order or number of words is another name.
-MANY_DIGITS = 0.2
+# Where this fraction of the words in names have a digit (genes .36, chemicals .14), another order
+# or number of words is another name. Cell types have .07, diseases .05, phenotypes .02.
+MANY_DIGITS = 0.1
 # Number of words of the given text below which its counts say less than those that ship, and of
 # texts that are counted: 20 seconds of abstracts.
 MIN_COUNTED, MAX_COUNTED = 1_000_000, 50_000
@@ -260,12 +262,19 @@ def build(asked: BuildSettings) -> Built:
     `fit_confidence`.
     """
     plan = _plan(asked)
-    with BuildWork(plan.folder) as work:
+    with BuildWork(plan.folder) as work, few_collections():
         work.start(_state(plan), restart=asked.restart)
-        built = work.run(plan, [step for step in STEPS if asked.text or step.name != "mentions"])
+        built: Built = work.run(
+            plan, [step for step in STEPS if asked.text or step.name != "mentions"]
+        )
         work.remove()
-    # Loaded again: the knowledge base of the one above is in the folder that was removed.
-    return replace(built, nlp=load_pipeline(asked.output))
+    return built
+
+
+FOUND_BY = {
+    "words": "names in other spellings, forms and orders of words",
+    "spelling": "names in other spellings, without plurals",
+}
 
 
 def show_build(built: Built) -> str:
@@ -279,6 +288,9 @@ def show_build(built: Built) -> str:
             "correctly."
         )
     lines.append(expected_links(data))
+    if FINDER in built.nlp.pipe_names:
+        variants: Any = built.nlp.get_pipe(FINDER)
+        lines.append(f"Mentions: {FOUND_BY[variants.cfg.variants]} (--find).")
     lines.append(f'Use: nlp = spacy.load("{built.output}")')
     if not [name for name in built.nlp.pipe_names if name != LINKER]:
         lines.append(
@@ -500,8 +512,19 @@ def _encode(plan: BuildPlan, path: Path) -> None:
 
 
 def _finish(plan: BuildPlan, folder: Path) -> Built:
-    """Fit the confidence, and save the pipeline at its output."""
+    """Fit the confidence, save the pipeline at its output, and load it from there."""
     asked, manifest = plan.asked, plan.store.manifest
+    n_mentions, data = _save_fitted(plan, folder)
+    # Reference cycles would keep the pipeline in memory in addition to the one that is loaded.
+    gc.collect()
+    nlp = load_pipeline(asked.output)
+    return Built(nlp, asked.output, manifest["entities"], manifest["names"], n_mentions, data)
+
+
+def _save_fitted(plan: BuildPlan, folder: Path) -> tuple[int, dict[str, Any]]:
+    """Fit the confidence, and save the pipeline at its output. RETURNS: number of mined mentions,
+    and `ConfidenceFit.data`."""
+    asked = plan.asked
     nlp = load_pipeline(folder / "linker", index_device=asked.index_device)
     configure(nlp, LINKER, types_by_label=plan.types)
     fit = fit_confidence(
@@ -515,10 +538,13 @@ def _finish(plan: BuildPlan, folder: Path) -> Built:
         plan.ner.add_pipe(LINKER, source=nlp)
         plan.ner.meta.setdefault("krissel", {}).update(nlp.meta.get("krissel", {}))
         nlp = plan.ner
+    forget_pages(find_linker(nlp).kb.prototypes.vectors)
     _add_finder(plan, nlp)
-    save_pipeline(nlp, asked.output, name=LINKER)
-    n_mentions = find_linker(nlp).kb.description()["prototype_kinds"].get("mention", 0)
-    return Built(nlp, asked.output, manifest["entities"], manifest["names"], n_mentions, fit.data)
+    # The fit changed no file of the knowledge base, and those of the unfinished build are removed.
+    with hard_linking():
+        save_pipeline(nlp, asked.output, name=LINKER)
+    kinds = find_linker(nlp).kb.description()["prototype_kinds"]
+    return kinds.get("mention", 0), fit.data
 
 
 def _add_finder(plan: BuildPlan, nlp: Language) -> None:
@@ -529,7 +555,9 @@ def _add_finder(plan: BuildPlan, nlp: Language) -> None:
     if find == "auto":
         n = n_digits = 0
         for _, name, _ in plan.store.names():
-            n, n_digits = n + 1, n_digits + any(map(str.isdigit, name))
+            words = name.split()
+            n += len(words)
+            n_digits += sum(any(map(str.isdigit, word)) for word in words)
         find = "spelling" if n_digits >= MANY_DIGITS * n else "words"
     finder: Any = nlp.add_pipe(FINDER, before=LINKER, config={"variants": find})
     finder.read_names(find_linker(nlp).kb)

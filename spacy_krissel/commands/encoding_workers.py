@@ -15,7 +15,7 @@ import numpy as np
 
 from ..building.encoding import Encode, Encoders
 from ..distributed.processes import n_gpus
-from ..distributed.workers import follow_parent, ray_cluster
+from ..distributed.workers import follow_parent, n_free_slots, ray_cluster
 from ..errors import Errors, KrisselError, wrong_setting
 from ..pipeline.kb_pipe import skip_loading_kb
 from ..pipeline.pipeline_io import choose_gpu, find_kb_pipe, load_pipeline
@@ -117,6 +117,11 @@ class EncodingActors(Encoders):
         actor = self._next()
         return partial(self._result, views, actor, actor.encode.remote(views))
 
+    def close(self) -> None:
+        """End the actors, whose processors or GPUs the next run of this program may use."""
+        for actor in (*self._actors, *self._lost.values()):
+            self._ray.kill(actor)
+
     def _result(self, views: list[View], actor: Any, vectors: Any) -> np.ndarray:
         for _ in range(MAX_RETRIES):
             try:
@@ -172,12 +177,11 @@ def encoding_actors(encoder: EncoderOf, address: str, gpu_id: int) -> Iterator[E
     kind = "GPU" if gpu_id >= 0 else "CPU"
     with ray_cluster(address, MAX_RETRIES) as ray:
         # Free resources only: an actor would wait forever for others.
-        n_actors = int(ray.available_resources().get(kind, 0))
-        if not n_actors:
-            raise KrisselError(
-                Errors.K024.format(address=address, problem=f"the one there has no free {kind}")
-            )
-        yield EncodingActors(ray, encoder, gpu_id >= 0, n_actors)
+        actors = EncodingActors(ray, encoder, gpu_id >= 0, n_free_slots(ray, kind))
+        try:
+            yield actors
+        finally:
+            actors.close()
 
 
 def _start_worker(encoder: EncoderOf, devices: Any, n_threads: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from thinc.api import Model
 
 from ..errors import Errors, KrisselError
+from ..layers.warm_start import warm_start
 from ..pipeline.pipeline_io import find_kb_pipe, find_linker, load_pipeline
 from ..pipeline.settings import LINKER
 from ..util.atomic import check_folder
@@ -66,7 +67,7 @@ def make_encoder_from_pipeline(
 
     Every encoder of the pipeline to be trained, that of references too, gets the weights of the
     trained encoder of mentions or names, be it small or a transformer; see
-    `layers.hf.weights.warm_start`.
+    `layers.warm_start.warm_start`.
     """
     return partial(start_encoder, path=path, name=name, contexts=contexts)
 
@@ -74,8 +75,6 @@ def make_encoder_from_pipeline(
 def start_encoder(model: Model[Any, Any], *, path: Path, name: str, contexts: bool = False) -> None:
     """Raises KrisselError K408, K411 (a small encoder of other sizes), K610, K611, K633 (of another
     kind)."""
-    from ..layers.hf.weights import warm_start
-
     pipe = find_kb_pipe(load_pipeline(path), name)
     pipe.require_weights()
     if not warm_start(pipe.model, model, contexts=contexts):

@@ -11,8 +11,8 @@ from enum import Enum
 from multiprocessing import connection
 from typing import Any, NamedTuple
 
-from ..errors import Errors, KrisselError
-from .workers import follow_parent, ray_cluster
+from ..errors import KrisselError
+from .workers import follow_parent, n_free_slots, ray_cluster
 
 # Answers a request in a worker.
 Work = Callable[[Any], Any]
@@ -126,7 +126,7 @@ class Actors(Pool):
     def __init__(self, ray: Any, start: Start) -> None:
         super().__init__(start)
         self._ray = ray
-        self.n = int(ray.available_resources().get("CPU", 0))
+        self.n = n_free_slots(ray, "CPU")
         self._make = ray.remote(num_cpus=1)(_Actor)
         self._actors: list[Any] = [None] * self.n
         # Workers, by the answer that they owe.
@@ -146,6 +146,11 @@ class Actors(Pool):
             self._new(worker)
             return worker, Event.LOST
         return worker, _checked(answer)
+
+    def close(self) -> None:
+        """End the actors, whose processors the next run of this program may use."""
+        for actor in self._actors:
+            self._ray.kill(actor)
 
     def _new(self, worker: int) -> None:
         # Replaced, and so ended, if it is another that was only not heard.
@@ -177,11 +182,11 @@ def workers(start: Start, n_process: int, ray: str | None) -> Iterator[Pool]:
     """
     if ray is not None:
         with ray_cluster(ray, 0) as module:
-            pool = Actors(module, start)
-            if not pool.n:
-                problem = "the one there has no free CPU"
-                raise KrisselError(Errors.K024.format(address=ray, problem=problem))
-            yield pool
+            actors = Actors(module, start)
+            try:
+                yield actors
+            finally:
+                actors.close()
         return
     if n_process == 1:
         yield Pool(start)

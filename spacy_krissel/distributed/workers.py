@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -66,6 +67,27 @@ def ray_cluster(address: str, retries: int) -> Iterator[Any]:
     finally:
         if not connected:
             ray.shutdown()
+
+
+# Seconds that workers of an earlier run of this program have to give their slots back.
+RELEASE = 60.0
+
+
+def n_free_slots(ray: Any, kind: str) -> int:
+    """Return the number of a cluster's free processors (kind "CPU") or GPUs.
+
+    If it has some, and none is free, wait for one: Ray frees those of an ended run later.
+
+    Raises KrisselError K024 if none is free after a minute.
+    """
+    end = time.monotonic() + RELEASE
+    while not (n_free := int(ray.available_resources().get(kind, 0))):
+        if not ray.cluster_resources().get(kind, 0) or time.monotonic() > end:
+            address = ray.get_runtime_context().gcs_address
+            problem = f"the one there has no free {kind}"
+            raise KrisselError(Errors.K024.format(address=address, problem=problem))
+        time.sleep(0.1)
+    return n_free
 
 
 # Items per transfer: each transfer has a cost, and a first batch should not wait for many.

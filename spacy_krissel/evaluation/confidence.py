@@ -3,7 +3,7 @@
 import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import chain, compress, zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -20,7 +20,8 @@ from ..corpora.doc_bins import read_doc_bins
 from ..errors import Errors, KrisselError, wrong_setting
 from ..kb.snapshot import KBSnapshot
 from ..lexical.likeness import Likeness
-from ..lexical.ngrams import canonical_form, hashed
+from ..lexical.likeness import features as text_features
+from ..lexical.ngrams import Grams, canonical_form, hashed
 from ..mentions.annotations import spans_of
 from ..mentions.species import taxon_numbers
 from ..pipeline.linker.component import KrisselLinker
@@ -35,8 +36,9 @@ from ..pipeline.linker.confidence import (
     species_of,
 )
 from ..pipeline.linker.linking import search_candidates
-from ..pipeline.linker.query import Query, Visible
+from ..pipeline.linker.query import Names, Query, Visible
 from ..pipeline.linker.terms.species import MIN_SPECIES_CANDIDATES
+from ..pipeline.linker.terms.vectors import nearest_prototypes
 from ..pipeline.linker.unseen import search_visible
 from ..pipeline.pipeline_io import configure, find_linker, open_to_change, save_pipeline
 from ..pipeline.settings import LINKER
@@ -56,7 +58,8 @@ TRUST_OF_SPECIES = 0.93
 KINDS = ("name", "mention")
 # Number of candidates that leads are computed over, and of prototypes examined for them.
 N_CANDIDATES, N_PROTOTYPES = 5, 256
-BLOCK = 512
+# Names and mentions that are linked at a time, and texts: fewer calls read all vectors fewer times.
+BLOCK, BLOCK_TEXTS = 4096, 1024
 # Prior of the bias and the coefficients: those of MEDIC, weighted as this number of mentions. Some
 # knowledge bases have only ten names, or one name per entity.
 PRIOR, PRIOR_MENTIONS = np.array([-3.0, 3.0, 1.0, 8.0]), 20.0
@@ -330,19 +333,18 @@ class CrossFitted(NamedTuple):
     def fit(cls, names: Sequence[str], phrases: Sequence[str]) -> "CrossFitted":
         known = {canonical_form(each) for each in names}
         both = sorted(known), sorted({canonical_form(each) for each in phrases} - known)
-        is_odd = [*map(_is_odd, both)]
+        read, is_odd = [*map(text_features, both)], [*map(_is_odd, both)]
         even, odd = (
-            Likeness.fit(
-                *([*compress(texts, odd == half)] for texts, odd in zip(both, is_odd, strict=True))
-            )
+            Likeness.of(*(rows[odd == half] for rows, odd in zip(read, is_odd, strict=True)))
             for half in (False, True)
         )
-        return cls((even, odd), Likeness.fit(*both))
+        return cls((even, odd), Likeness.of(*read))
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """Return the likeness of each text (n,)."""
         canonical = [*map(canonical_form, texts)]
-        even, odd = (half(canonical) for half in self.halves)
+        grams = Grams.of(canonical).counted()
+        even, odd = (half(canonical, grams) for half in self.halves)
         return np.where(_is_odd(canonical), even, odd)
 
 
@@ -359,7 +361,8 @@ def _linked(
     """
     table, prototypes = kb.prototypes, kb.prototypes_at(rows)
     own, views = table.entity_rows[rows], [prototype.view for prototype in prototypes]
-    vectors = linker.encode(views)
+    siblings = table.by_entity.take(own)[0]
+    names = dict(zip(siblings.tolist(), map(canonical_name, table.mentions(siblings)), strict=True))
 
     def without_name(query: int, seen: np.ndarray) -> np.ndarray:
         """Hide prototypes at the same position in a text, and those of the entity with its name."""
@@ -367,16 +370,14 @@ def _linked(
         if view.left or view.right:
             visible &= ~table.in_context(seen, view.left, view.right)
         mine = np.flatnonzero(table.entity_rows[seen] == own[query])
-        name = canonical_name(view.mention)
-        visible[mine] &= np.array(
-            [canonical_name(form) != name for form in table.mentions(seen[mine])], dtype=bool
-        )
+        name = names[int(rows[query])]
+        differ = [names[row] != name for row in seen[mine].tolist()]
+        visible[mine] &= np.array(differ, dtype=bool)
         return visible
 
     def without_entity(query: int, seen: np.ndarray) -> np.ndarray:
         return table.entity_rows[seen] != own[query]
 
-    hidden = [True] * len(rows)
     kinds = species_of(kb, own) if _has_species(linker, kb) else None
     left = np.array(
         [
@@ -385,11 +386,13 @@ def _linked(
         ]
     )
     like = likeness([view.mention for view in views])
+    vectors = kb.queries(linker.encode(views))
+    visible = Visible(without_name, [True] * len(rows), N_PROTOTYPES)
+    query = Query(kb, views, vectors=vectors, visible=visible)
+    nearest = nearest_prototypes(query, kb.build_index())
     found = []
     for can_see in (without_name, without_entity):
-        query = Query(
-            kb, views, vectors=kb.queries(vectors), visible=Visible(can_see, hidden, N_PROTOTYPES)
-        )
+        query.visible = visible._replace(can_see=can_see, nearest=nearest)
         # An entity without another name cannot be found with this one hidden.
         possible = left if can_see is without_name else np.ones_like(left)
         found.append(_sample(linker, query, like, own, kinds, possible))
@@ -402,10 +405,14 @@ def _linked_texts(
     """Return texts as mentions without an entity."""
     found = []
     # A block of none where there are no texts.
-    for block in [*minibatch(texts, BLOCK)] or [[]]:
+    for block in [*minibatch(texts, BLOCK_TEXTS)] or [[]]:
         views: list[View] = [*map(name_view, block)]
-        query = Query(kb, views, vectors=kb.queries(linker.encode(views)))
-        none = np.full(len(views), -1)
+        vectors, none = kb.queries(linker.encode(views)), np.full(len(views), -1)
+        query = Query(kb, views, vectors=vectors)
+        if _has_species(linker, kb) and linker.searches_names(kb):
+            # As the linker searches for such names.
+            query.names = Names(vectors, np.arange(len(views)))
+            query.species = np.zeros((len(views), len(kb.species)))
         found.append(_sample(linker, query, likeness(block), none, None, np.ones(len(views), bool)))
     return _joined(found)
 
@@ -450,6 +457,11 @@ def _sample(
         (result.entities[each, best] == own) & (own >= 0),
         possible.astype(float),
     )
+
+
+def _has_species(linker: KrisselLinker, kb: KBSnapshot) -> bool:
+    """Return whether the linker distinguishes species."""
+    return linker.cfg.species_weight > 0 and species_of(kb, np.zeros(0, np.int64)) is not None
 
 
 def _joined(samples: Sequence[Sample]) -> Sample:

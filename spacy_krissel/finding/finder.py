@@ -26,7 +26,8 @@ VARIANT_MEANINGS: dict[Variant, str] = {
     "form": "has other forms of the words: singular, plural",
     "order": "has another word order, or lacks of and the: cleft of the palate",
     "word": (
-        "has an equal word (renal, kidney), or is the adjective of a one-word name (psychotic)"
+        "has an equal word (renal, kidney), a general word for disease (kidney injury), or is the "
+        "adjective of a one-word name (psychotic)"
     ),
     "abbreviation": "is an abbreviation that the text defines",
     "coordination": "is the distant fragment of a coordination: palate in cleft lip and palate",

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..lexical.groups import ranges
+from ..mentions.general_words import DISEASES, GENERAL
 from ..mining.name_table import STOP_WORDS, first_of_same
 from .words import hashed, stem
 
@@ -25,6 +26,7 @@ _FUNCTION_WORDS = hashed(
 )
 
 
+GENERAL_KEYS = np.unique(hashed([stem(word) for word in GENERAL]))
 # Endings of nouns and of their adjectives: psychosis and psychotic, hypertension and hypertensive.
 # Chosen on the training splits of NCBI Disease and BC5CDR; others (-emia and -ia to -ic, -itis to
 # -itic, -pathy to -pathic) gain nothing or lose there.
@@ -71,6 +73,33 @@ def substituted(words: NameWords) -> tuple[np.ndarray, np.ndarray]:
         sums.append(made[new])
         names.append(of[new])
     return np.concatenate(sums), np.concatenate(names)
+
+
+def general_readings(words: NameWords) -> tuple[np.ndarray, np.ndarray]:
+    """Return the names with "disease" or "disorder" replaced by another general word of harm,
+    unless such names exist or are made of several entities' names.
+
+    RETURNS: as `substituted`.
+    """
+    known = np.unique(words.sums)
+    sums, names = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.int64)]
+    for word in hashed([stem(each) for each in DISEASES]):
+        of = words.name[words.key == word]
+        # Not the word alone.
+        of = of[words.sums[of] != word]
+        made = (words.sums[of] - word)[:, None] + GENERAL_KEYS
+        sums.append(made.ravel())
+        names.append(np.repeat(of, len(GENERAL_KEYS)))
+    made, of = np.concatenate(sums), np.concatenate(names)
+    new = ~is_in(made, known)
+    made, of = made[new], of[new]
+    order = np.lexsort((words.entities[of], made))
+    made, of = made[order], of[order]
+    is_first = first_of_same(made)
+    is_other = first_of_same(made, words.entities[of]) & ~is_first
+    shared = np.unique(made[is_other])
+    kept = is_first & ~is_in(made, shared)
+    return made[kept], of[kept]
 
 
 def equal_words(words: NameWords) -> list[tuple[np.uint64, np.uint64]]:

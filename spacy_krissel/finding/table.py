@@ -14,7 +14,15 @@ from ..kb.columns import BATCH_ROWS, check_table, read_array, read_table, write_
 from ..mining.matcher import plain_letters
 from ..util.folding import fold_name, to_american
 from ..util.manifest import new_directory, read_manifest
-from .substitutions import NameWords, adjective_of, equal_words, is_in, substituted
+from .substitutions import (
+    GENERAL_KEYS,
+    NameWords,
+    adjective_of,
+    equal_words,
+    general_readings,
+    is_in,
+    substituted,
+)
 from .words import TextWords, WordReader, hashed, stem, stems_of
 
 # Longer names are not found.
@@ -102,13 +110,16 @@ class NameBags:
         lengths = np.bincount(words.name, minlength=len(table))
         of = np.flatnonzero((lengths > 0) & (lengths <= MAX_NAME_WORDS))
         bags, is_substituted = words.sums[of], np.zeros(len(of), dtype=bool)
-        single = np.zeros(0, dtype=np.uint64)
+        more = np.zeros(0, dtype=np.uint64)
         if substitutes and len(of):
             made, made_of = substituted(words)
+            general, general_of = general_readings(words)
             single, nouns = _adjectives(table)
             new = ~is_in(single, np.unique(words.sums))
-            made, made_of = np.append(made, single[new]), np.append(made_of, nouns[new])
+            made = np.concatenate([made, general, single[new]])
+            made_of = np.concatenate([made_of, general_of, nouns[new]])
             bags, of = np.append(bags, made), np.append(of, made_of)
+            more = np.append(single, GENERAL_KEYS)
             is_substituted = np.append(is_substituted, np.ones(len(made), dtype=bool))
         hashes = mixed(bags)
         order = np.lexsort((of, is_substituted, hashes))
@@ -121,7 +132,7 @@ class NameBags:
             "bag_starts": np.append(starts, len(order)),
             "bag_names": of[order],
             "is_substituted": is_substituted[order],
-            "word_keys": np.unique(np.append(words.key, single)),
+            "word_keys": np.unique(np.append(words.key, more)),
         }
         return cls(table.combine_chunks(), pa.table([[*ids]], schema=IDS_SCHEMA), arrays)
 

@@ -48,3 +48,6 @@ def write_merged(
         if graph.n_edges:
             file_ = stack.enter_context(atomic_file(edges_path(path)))
             write_records(file_, path.suffix, edges, [*merger.keys])
+        else:
+            # Those of the graph that this one replaces.
+            edges_path(path).unlink(missing_ok=True)

@@ -1,37 +1,27 @@
 """Exact search in two passes, on processors that multiply bfloat16 faster than float32."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
-from .hits import Block, lower_bound, numpy_hits
-from .protocol import Rows, Scores, Vectors
+from .hits import MAX_INSERTED, Block, no_hits, rank_hits
+from .products import products
+from .protocol import Rows, Scores, Vectors, read_only
 
 # Minimum number of queries for a gain: vectors are rounded again for each search, so that no second
 # copy of them is kept.
 MIN_QUERIES = 256
-# Maximum fraction of scores that are recomputed. Beyond it, as when all vectors are similar or one
-# is much longer than the others, float32 alone is faster.
-MAX_RESCORED = 1 / 64
-# Scores recomputed at a time; their vectors fit into a core's cache.
-BLOCK_HITS = 1024
-# Values rounded at a time, which fit into a core's cache: 512 KB.
-CACHED_VALUES = 2**17
+# Queries and vectors compared at a time: their scores are 8 MB.
+QUERY_ROWS, BLOCK_ROWS = 512, 8_192
+# Consecutive scores of which the maximum is compared first.
+MAX_GROUP = 32
+# Rows kept per query for the second pass, at first and per result. Beyond half of them, as when all
+# vectors are similar or one is much longer than the others, float32 alone is faster.
+MIN_NEAR, NEAR_PER_RESULT = 256, 4
 # Relative rounding error of a result in 8 bits, and of each of its partial sums.
 RESULT_ERROR, SUM_ERROR = 2.0**-8, 2.0**-24
-
-
-class RoundedBlock(NamedTuple):
-    """Vectors (b, d), and the same as a torch tensor of bfloat16.
-
-    norm: of the longest vector. rounding: norm of the largest difference between the two.
-    """
-
-    vectors: Vectors
-    rounded: Any
-    norm: float
-    rounding: float
+LOWEST = np.iinfo(np.int16).min
 
 
 def has_bfloat16() -> bool:
@@ -42,61 +32,116 @@ def has_bfloat16() -> bool:
     return any(test() for name in tests if (test := getattr(torch.cpu, name, None)))
 
 
-def rounded_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
-    for rows, vectors in blocks:
-        yield rows, RoundedBlock(vectors, *_rounded(vectors))
+def search_rounded(
+    blocks: Iterable[Block], vectors: Any, queries: Vectors, k: int
+) -> tuple[Scores, Rows, Rows]:
+    """Return the `k` highest inner products of queries (q, d) over all blocks, as `search_blocks`,
+    and the queries that have to be searched for otherwise (n,), whose results are padding.
 
-
-def rounded_hits(
-    queries: Vectors, block: RoundedBlock, k: int, floor: Scores
-) -> tuple[Rows, Rows, Scores]:
-    """Return the hits that may be among the best `k` of a block (`hits.FindHits`), in float32.
+    blocks: rows of `vectors` (n, d), and these vectors.
 
     q·v and q'·v', the product of the rounded vectors, differ by q·(v - v') + (q - q')·v'. By
     Cauchy-Schwarz this is at most |v - v'| + |q - q'| |v'| for a query of unit length. Candidates
     within that error are found by the bits of q'·v', and scored again.
     """
+    scores, rows = no_hits(len(queries), k)
+    if not k:
+        return scores, rows, np.zeros(0, dtype=np.int64)
+    near, counts = _near(blocks, queries, k)
+    query, column = np.nonzero(np.arange(near.shape[1]) < counts[:, None])
+    hits = query, near[query, column]
+    exact = products(vectors, hits[1], queries, query)
+    if k <= MAX_INSERTED:
+        from . import kernel
+
+        kernel.keep_best(*hits, exact, scores, rows)
+    else:
+        scores, rows = rank_hits(*hits, exact, len(queries), k)
+    return scores, rows, np.flatnonzero(counts < 0)
+
+
+def _near(blocks: Iterable[Block], queries: Vectors, k: int) -> tuple[Rows, Rows]:
+    """Return the rows that may be among the best `k` of each query, ascending (q, w), and their
+    number (q,), -1 for too many."""
+    from . import kernel
+
     lengths = np.sqrt(np.einsum("nd,nd->n", queries, queries, dtype=np.float64))
     lengths = np.maximum(lengths, np.finfo(np.float64).tiny)
-    unit, _, rounding = _rounded((queries / lengths[:, None]).astype(np.float32))
-    length = block.norm + block.rounding
-    error = (
-        block.rounding
-        + (rounding + (RESULT_ERROR + SUM_ERROR * queries.shape[1]) * (1 + rounding)) * length
-    )
-    scores = _bits(unit @ block.rounded.T)
-    bound, min_bits = _bounds(scores, k, floor, lengths, error)
-    # Bits are ordered like positive scores.
-    if (min_bits <= 0).any():
-        _in_order(scores)
-        bound, min_bits = _bounds(scores, k, floor, lengths, error)
-    hits = np.flatnonzero(scores >= min_bits[:, None])
-    if len(hits) > max(k * len(queries), MAX_RESCORED * scores.size):
-        return numpy_hits(queries, block.vectors, k, floor)
-    query, position = np.divmod(hits, scores.shape[1])
-    exact = np.empty(len(query), dtype=np.float32)
-    for start in range(0, len(query), BLOCK_HITS):
-        part = slice(start, start + BLOCK_HITS)
-        exact[part] = np.einsum("nd,nd->n", queries[query[part]], block.vectors[position[part]])
-    kept = exact >= bound[query]
-    return query[kept], position[kept], exact[kept]
+    unit, _, lost = _rounded((queries / lengths[:, None]).astype(np.float32))
+    shape = len(queries), MIN_NEAR + NEAR_PER_RESULT * k
+    near, bits = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int16)
+    counts, lowest = np.zeros(shape[0], dtype=np.int64), np.full(shape[0], LOWEST)
+    product, error = _Product(), 0.0
+    for numbers, vectors in _parts(blocks):
+        rounded, norm, rounding = _rounded(vectors)
+        rounded_norm = norm + rounding
+        of_result = RESULT_ERROR + SUM_ERROR * queries.shape[1]
+        error = max(error, rounding + (lost + of_result * (1 + lost)) * rounded_norm)
+        for start in range(0, len(queries), QUERY_ROWS):
+            own = slice(start, start + QUERY_ROWS)
+            size = max(1, min(MAX_GROUP, len(numbers) // (4 * k)))
+            scores, maxima = product(unit[own], rounded, size, lowest[own], k, 2 * error)
+            kept = near[own], bits[own], counts[own], lowest[own]
+            kernel.collect(scores, size, maxima, read_only(numbers), k, 2 * error, *kept)
+    return near, counts
 
 
-def _bounds(
-    scores: np.ndarray, k: int, floor: Scores, lengths: Any, error: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bounds of exact scores, and of the bits of rounded scores: (q,) each.
+def _parts(blocks: Iterable[Block]) -> Iterable[Block]:
+    for numbers, vectors in blocks:
+        for start in range(0, len(numbers), BLOCK_ROWS):
+            yield numbers[start : start + BLOCK_ROWS], vectors[start : start + BLOCK_ROWS]
 
-    They are the minimum scores to be among the best `k` and not below the `floor` (q,). scores (q,
-    b): of queries of unit length, as ordered bits.
-    """
-    bound = floor.astype(np.float64)
-    if k < scores.shape[1]:
-        bound = np.maximum(bound, lengths * (_score(lower_bound(scores, k)) - error))
-    # Round down.
+
+class _Product:
+    """Products of queries and vectors, whose scores overwrite those before: new memory takes longer
+    than the product."""
+
+    def __init__(self) -> None:
+        self._memory: Any = None
+
+    def __call__(
+        self, unit: Any, rounded: Any, size: int, lowest: np.ndarray, k: int, margin: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ordered bits of the scores (q, b), and the maximum of each `size` scores.
+
+        lowest (q,): the lowest score that counts, raised where none is known. margin: by how much
+        less than the k-th highest counts.
+        """
+        from . import kernel
+
+        scores = self._bits(unit, rounded)
+        maxima = np.empty((len(scores), -(-scores.shape[1] // size)), dtype=np.int16)
+        kernel.group_maxima(scores, size, maxima)
+        is_first = lowest[0] == LOWEST and k < scores.shape[1]
+        level = _lowest(maxima, k, margin) if is_first else lowest
+        # Bits are ordered like positive scores.
+        if (level <= 0).any():
+            _in_order(scores)
+            kernel.group_maxima(scores, size, maxima)
+            level = _lowest(maxima, k, margin) if is_first else lowest
+        lowest[:] = level
+        return scores, maxima
+
+    def _bits(self, unit: Any, rounded: Any) -> np.ndarray:
+        import torch
+
+        n = len(unit) * len(rounded)
+        if self._memory is None or len(self._memory) < n:
+            self._memory = torch.empty(n, dtype=torch.bfloat16)
+        found = self._memory[:n].view(len(unit), len(rounded))
+        torch.mm(unit, rounded.T, out=found)
+        bits: np.ndarray = found.view(torch.int16).numpy()
+        return bits
+
+
+def _lowest(maxima: np.ndarray, k: int, margin: float) -> np.ndarray:
+    """Return the bits of the k-th highest maximum, which k scores reach, less the margin (q,)."""
+    highest = np.partition(maxima, maxima.shape[1] - k, axis=1)[:, -k]
+    values = (_in_order(highest.copy()).astype(np.int32) << 16).view(np.float32)
     with np.errstate(over="ignore"):
-        min_bits = np.nextafter((bound / lengths - error).astype(np.float32), np.float32(-np.inf))
-    return bound, (_in_order(min_bits.view(np.int32)) >> 16).astype(np.int16)
+        values = (values - margin).astype(np.float32)
+    # Shifted, ordered bits are rounded down.
+    return (_in_order(values.view(np.int32)) >> 16).astype(np.int16)
 
 
 def _rounded(vectors: Vectors) -> tuple[Any, float, float]:
@@ -105,30 +150,14 @@ def _rounded(vectors: Vectors) -> tuple[Any, float, float]:
     """
     import torch
 
-    rounded = torch.empty(vectors.shape, dtype=torch.bfloat16)
-    longest = largest = 0.0
-    step = max(1, CACHED_VALUES // max(1, vectors.shape[1]))
-    for start in range(0, len(vectors), step):
-        # Copy mapped memory: torch warns of read-only memory and of reversed rows.
-        part = np.require(vectors[start : start + step], requirements=["C", "W"])
-        tensor = torch.from_numpy(part)
-        rounded[start : start + step] = tensor
-        longest = max(longest, _longest(part))
-        largest = max(largest, _longest((tensor - rounded[start : start + step]).numpy()))
-    return rounded, longest, largest
+    from . import kernel
 
-
-def _longest(vectors: Vectors) -> float:
-    # In float64: the squares of small values underflow in float32.
-    return float(
-        np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64).max(initial=0.0))
-    )
-
-
-def _bits(tensor: Any) -> np.ndarray:
-    import torch
-
-    return tensor.view(torch.int16).numpy()
+    values = read_only(np.require(vectors, np.float32, "C"))
+    rounded = np.empty(values.shape, dtype=np.uint16)
+    widened = np.empty(values.shape[1], dtype=np.uint32)
+    squares = kernel.round_rows(values.view(np.uint32), values, rounded, widened)
+    norm, rounding = np.sqrt(squares).tolist()
+    return torch.from_numpy(rounded.view(np.int16)).view(torch.bfloat16), norm, rounding
 
 
 def _in_order(bits: np.ndarray) -> np.ndarray:
@@ -136,8 +165,3 @@ def _in_order(bits: np.ndarray) -> np.ndarray:
     # Flip all bits but the sign of negative values.
     bits ^= (bits >> (8 * bits.itemsize - 1)) & np.iinfo(bits.dtype).max
     return bits
-
-
-def _score(ordered: np.ndarray) -> Scores:
-    """Return the floats with these ordered bits of bfloat16 (n,)."""
-    return (_in_order(ordered.copy()).astype(np.int32) << 16).view(np.float32)

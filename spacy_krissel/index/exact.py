@@ -70,15 +70,18 @@ class ExactIndex:
             allowed = None if allowed.all() else allowed
         if self._is_on_cards():
             return self._search_cards(queries, k, allowed)
-        blocks = vector_blocks(self._vectors, None if allowed is None else np.flatnonzero(allowed))
+        chosen = None if allowed is None else np.flatnonzero(allowed)
+        blocks = vector_blocks(self._vectors, chosen)
         # A pipeline with an approximate index never gets here.
         from . import bfloat16
 
         if len(queries) >= bfloat16.MIN_QUERIES and bfloat16.has_bfloat16():
             devices.guard_forks()
-            return search_blocks(
-                bfloat16.rounded_blocks(blocks), queries, k, find_hits=bfloat16.rounded_hits
-            )
+            scores, rows, left = bfloat16.search_rounded(blocks, self._vectors, queries, k)
+            if len(left):
+                blocks = vector_blocks(self._vectors, chosen)
+                scores[left], rows[left] = search_blocks(blocks, queries[left], k)
+            return scores, rows
         return search_blocks(blocks, queries, k)
 
     def to_disk(self, directory: Path) -> None:

@@ -14,6 +14,8 @@ Block = tuple[Rows, Any]
 FindHits = Callable[[Vectors, Any, int, Scores], tuple[Rows, Rows, Scores]]
 # Queries compared at a time on the CPU.
 QUERY_ROWS = 256
+# Beyond this number of results, they are sorted instead of inserted.
+MAX_INSERTED = 256
 
 
 def numpy_hits(
@@ -94,7 +96,11 @@ def search_blocks(
             # A later block must beat the lowest score so far: among equal scores, earlier rows win.
             floor = np.nextafter(scores[part, -1], np.float32(np.inf))
             query, position, score = find_hits(queries[part], vectors, k, floor)
-            if len(query):
+            if len(query) and k <= MAX_INSERTED:
+                from . import kernel
+
+                kernel.keep_best(query, row_numbers[position], score, scores[part], rows[part])
+            elif len(query):
                 new = rank_hits(query, row_numbers[position], score, len(floor), k)
                 scores[part], rows[part] = merge_hits([(scores[part], rows[part]), new], k)
     return scores, rows

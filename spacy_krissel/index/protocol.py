@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import Errors, KrisselError
+from ..util.memory import forget_pages
 
 # Matrix of row vectors, (n, d): float32, or float16 for storage only.
 Vectors = NDArray[Any]
@@ -74,6 +75,8 @@ class VectorIndex(Searches, Protocol):
 
 
 MakeIndex = Callable[[], VectorIndex]
+# Rows that are checked at a time, so that few of a mapped matrix are in memory.
+CHECKED_ROWS = 65_536
 
 
 def check_vectors(array: Any, width: int | None, what: str) -> Vectors:
@@ -94,8 +97,12 @@ def check_vectors(array: Any, width: int | None, what: str) -> Vectors:
             Errors.K503.format(what=what, rows="any", width=width or "any", found=found)
         )
     # A sum detects rows with NaN or infinity without a boolean copy of the whole matrix.
+    sums = np.empty(len(matrix))
     with np.errstate(invalid="ignore", over="ignore"):
-        sums = np.add.reduce(matrix, axis=1, dtype=np.float64)
+        for start in range(0, len(matrix), CHECKED_ROWS):
+            part = slice(start, start + CHECKED_ROWS)
+            np.add.reduce(matrix[part], axis=1, dtype=np.float64, out=sums[part])
+            forget_pages(array)
     bad = np.flatnonzero(~np.isfinite(sums))
     if len(bad):
         raise KrisselError(
@@ -117,3 +124,12 @@ def check_mask(allowed: Any, n: int, what: str) -> Mask:
             Errors.K505.format(n=n, what=what, found=f"shape {mask.shape} of {mask.dtype}")
         )
     return mask
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a read-only view. Mapped files are read-only, and loops are compiled for one array
+    type.
+    """
+    view = array.view(np.ndarray)
+    view.flags.writeable = False
+    return view

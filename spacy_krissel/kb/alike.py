@@ -3,9 +3,9 @@
 import numpy as np
 
 from ..index.hits import no_hits
+from ..index.products import products
 from ..index.protocol import Mask, Rows, Scores, Vectors
 from ..lexical.groups import edges
-from .nearest import products
 from .prototype_table import PrototypeTable
 
 # Queries whose scores are in memory at a time.

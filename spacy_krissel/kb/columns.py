@@ -14,6 +14,7 @@ import pyarrow as pa
 from ..errors import Errors, KrisselError
 from ..index.protocol import Vectors
 from ..util.disk import coded_damage
+from ..util.memory import forget_pages
 
 # Rows per write.
 BLOCK_ROWS = 65_536
@@ -25,6 +26,7 @@ def write_array(vectors: Vectors, path: Path) -> None:
         np.lib.format.write_array_header_1_0(file_, header)
         for start in range(0, len(vectors), BLOCK_ROWS):
             file_.write(np.ascontiguousarray(vectors[start : start + BLOCK_ROWS]).data)
+            forget_pages(vectors)
 
 
 def read_array(path: Path, rows: int, width: int, dtype: str, *, verify: bool = False) -> Vectors:
@@ -53,6 +55,7 @@ def read_array(path: Path, rows: int, width: int, dtype: str, *, verify: bool = 
             raise _damaged(
                 path, f"values of rows {start} to {start + len(block) - 1} are not finite"
             )
+        forget_pages(vectors)
     return vectors
 
 

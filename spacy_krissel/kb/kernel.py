@@ -1,11 +1,6 @@
-"""Distinct entities among prototypes, and inner products of pairs of rows, as compiled loops."""
-
-import numpy as np
+"""Distinct entities among prototypes as a compiled loop."""
 
 from ..util.compiled import compiled
-
-# Lets the compiler reorder the sum of a product, several values at a time.
-REORDERED_SUMS = {"reassoc", "nsz", "contract"}
 
 
 @compiled
@@ -44,17 +39,3 @@ def write_first(entities, scores, rows, is_top, lines, found, best, prototypes, 
                 n += 1
             elif is_top[query, column]:
                 first[query, column] = True
-
-
-@compiled(fastmath=REORDERED_SUMS)
-def products(vectors, rows, queries, of_query, found):  # type: ignore[no-untyped-def]
-    """Write `vectors[rows[i]] · queries[of_query[i]]` to `found` (n,), without copying rows.
-
-    vectors (p, d), queries (q, d), found: float32. rows, of_query (n,): int64, valid rows.
-    """
-    for i in range(len(rows)):
-        vector, query = vectors[rows[i]], queries[of_query[i]]
-        total = np.float32(0)
-        for j in range(len(vector)):
-            total += vector[j] * query[j]
-        found[i] = total

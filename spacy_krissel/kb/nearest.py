@@ -1,18 +1,13 @@
 """Nearest prototypes of given entities to mentions."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from ..index.products import products
 from ..index.protocol import Mask, Rows, Scores, Vectors
-from ..lexical.groups import read_only
-from ..util.compiled import in_parts
 from .prototype_table import PrototypeTable
 
-# Vector values per block, which fit into a core's cache (float32: 1 MB): half the time of large
-# blocks.
-BLOCK_VALUES = 2**18
 # (number of a query, prototype rows (n,)) -> which of them it can see (n,).
 VisibilityFilter = Callable[[int, Rows], Mask]
 
@@ -73,35 +68,3 @@ def nearest_of_entities(
     _, first = np.unique(pair[at_best], return_index=True)
     nearest[found] = rows[at_best[first]]
     return nearest, best
-
-
-def products(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows) -> Scores:
-    """Return `vectors[rows[i]] · queries[of_query[i]]`: (n,)."""
-    found = np.empty(len(rows), dtype=np.float32)
-    _multiply(vectors, rows, queries, of_query, found)
-    return found
-
-
-def _multiply(vectors: Any, rows: Rows, queries: Vectors, of_query: Rows, products: Scores) -> None:
-    """Write the `products`."""
-    from . import kernel
-
-    is_compiled = isinstance(vectors, np.ndarray) and vectors.dtype == queries.dtype == np.float32
-    step = max(1, BLOCK_VALUES // max(1, vectors.shape[1]))
-
-    def multiply(first: int, end: int) -> None:
-        if is_compiled:
-            part = slice(first, end)
-            kernel.products(
-                read_only(vectors), rows[part], read_only(queries), of_query[part], products[part]
-            )
-            return
-        for start in range(first, end, step):
-            part = slice(start, min(start + step, end))
-            left, right = (
-                vectors[rows[part]].astype(np.float32, copy=False),
-                queries[of_query[part]],
-            )
-            products[part] = np.einsum("nd,nd->n", left, right)
-
-    in_parts(multiply, len(rows), step)

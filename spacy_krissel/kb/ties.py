@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from ..index.products import products
 from ..index.protocol import Mask, Rows, Scores, Vectors
 from ..lexical.groups import edges
-from .nearest import products
 from .prototype_table import PrototypeTable
 from .search_result import SearchResult
 

@@ -11,6 +11,8 @@ from thinc.types import Floats2d
 from ..views import View, mention_view
 
 NAME = "word_states"
+# Those of a transformer (`hf.piece_states`), named here so that nothing imports it for the name.
+PIECE_STATES = "piece_states"
 WORD = re.compile(r"\w+")
 # Context per word, each of which is a view. More distant context adds little, and long texts stay
 # cheap.

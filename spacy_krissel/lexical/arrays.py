@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from ..index.growing import GrowingArray, zeros
 from ..index.protocol import Mask, Rows
@@ -169,6 +168,8 @@ def _vectors(
 
     sizes, gram_indices: as returned by `_read`.
     """
+    from scipy.sparse import csr_matrix
+
     index_type = np.int32 if len(gram_indices) <= MAX_INT32 else np.int64
     indices, weights = _growing(index_type, directory), _growing(np.float32, directory)
     starts = [np.zeros(1, dtype=index_type)]

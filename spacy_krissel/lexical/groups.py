@@ -90,12 +90,3 @@ def distinct(values: Sequence[Any]) -> tuple[list[Any], Rows]:
     positions: dict[Any, int] = {}
     numbers = [positions.setdefault(value, len(positions)) for value in values]
     return list(positions), np.array(numbers, dtype=np.int64)
-
-
-def read_only(array: np.ndarray) -> np.ndarray:
-    """Return a read-only view. Mapped files are read-only, and loops are compiled for one array
-    type.
-    """
-    view = array.view(np.ndarray)
-    view.flags.writeable = False
-    return view

@@ -4,17 +4,19 @@ import threading
 from collections.abc import Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
-from ..index.protocol import Mask, Rows, Scores
+from ..index.protocol import Mask, Rows, Scores, read_only
 from ..util.compiled import in_parts
 from ..util.disk import coded_damage
 from .arrays import Arrays, lexical_arrays
-from .groups import Groups, edges, indices_of, pad_groups, pair_keys, ranges, read_only
+from .groups import Groups, edges, indices_of, pad_groups, pair_keys, ranges
 from .ngrams import Counted, Forms, Grams, Sparse, Spellings, hashed, to_unit_length
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 # Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms
 # together; the rarest one in any case.
@@ -239,7 +241,7 @@ class LexicalIndex:
         _, first = np.unique(pair_keys(owner, entities), return_index=True)
         return Groups.of(owner[first], entities[first])
 
-    def vectors(self, texts: Sequence[str]) -> csr_matrix:
+    def vectors(self, texts: Sequence[str]) -> "csr_matrix":
         """Return TF-IDF vectors of at most unit length: (len(texts), n-grams)."""
         return _csr(self.read(texts).vectors)
 
@@ -258,7 +260,7 @@ class LexicalIndex:
 
     def search(
         self,
-        vectors: Sparse | csr_matrix,
+        vectors: "Sparse | csr_matrix",
         k: int,
         allowed: Mask | None = None,
         without: Rows | None = None,
@@ -431,7 +433,7 @@ class LexicalIndex:
         norms = np.sqrt(np.bincount(owners, weights**2, len(canonical)))
         return owners, keys, (weights / norms[owners]).astype(np.float32)
 
-    def _rarest(self, vectors: Sparse | csr_matrix) -> Sparse:
+    def _rarest(self, vectors: "Sparse | csr_matrix") -> Sparse:
         starts, lengths = vectors.indptr[:-1], np.diff(vectors.indptr)
         owner = np.repeat(np.arange(len(lengths)), lengths)
         frequencies = self._frequencies[vectors.indices]
@@ -478,7 +480,9 @@ def _sparse(matrix: Sparse) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return matrix.indptr, matrix.indices, matrix.data
 
 
-def _csr(matrix: Sparse) -> csr_matrix:
+def _csr(matrix: Sparse) -> "csr_matrix":
+    from scipy.sparse import csr_matrix
+
     return csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 from .groups import distinct
 from .ngrams import Counted, Grams, hashed
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 # Buckets that 3-grams and words are hashed into. With 2^18 the area under the ROC curve on BC5CDR's
 # training split is the same to two digits.
@@ -37,15 +40,21 @@ class Likeness:
 
         Classes count equally, whatever their size. With no name or no phrase all values are 0.
         """
-        if not names or not phrases:
+        return cls.of(features(names), features(phrases))
+
+    @classmethod
+    def of(cls, names: "csr_matrix", phrases: "csr_matrix") -> "Likeness":
+        """Fit it to their `features`."""
+        if not names.shape[0] or not phrases.shape[0]:
             return cls(np.zeros(N_BUCKETS, dtype=np.float16), 0.0)
+        from scipy.sparse import vstack
         from sklearn.linear_model import LogisticRegression
 
-        is_name = np.repeat([1, 0], [len(names), len(phrases)])
+        is_name = np.repeat([1, 0], [names.shape[0], phrases.shape[0]])
         # liblinear draws at random in what order it visits coordinates.
         model = LogisticRegression(
             C=STRENGTH, class_weight="balanced", solver="liblinear", max_iter=200, random_state=0
-        ).fit(features([*names, *phrases]), is_name)
+        ).fit(vstack([names, phrases], format="csr"), is_name)
         return cls(model.coef_[0].astype(np.float16), float(np.float32(model.intercept_[0])))
 
     def __call__(self, canonical: Sequence[str], grams: Counted | None = None) -> np.ndarray:
@@ -68,8 +77,10 @@ class Likeness:
         return cls(np.frombuffer(data, dtype="<f2", offset=4), bias)
 
 
-def features(canonical: Sequence[str]) -> csr_matrix:
+def features(canonical: Sequence[str]) -> "csr_matrix":
     """Return the bucket counts of each text, of unit length: (n, N_BUCKETS)."""
+    from scipy.sparse import csr_matrix
+
     owners, buckets, counts = _counted(canonical, None)
     lengths = np.sqrt(np.bincount(owners, counts * counts, len(canonical)))
     return csr_matrix(

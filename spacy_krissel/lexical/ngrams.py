@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from ..util.hashing import stable_hashes
 from .groups import edges, ranges
 
 SPACE = ord(" ")
+# Maximum length of texts whose forms are kept.
+MAX_KEPT = 256
 # Distinct n-grams of texts: the index of the text, the key and the count of each, (n,).
 Counted = tuple[Rows, Rows, Rows]
 
@@ -91,18 +94,22 @@ class Forms(NamedTuple):
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Forms":
-        canonical, written, spellings = [], [], []
-        for text in texts:
-            folded = fold_name(text)
-            form = to_american(folded)
-            written.append(form)
-            if text.isascii():
-                spellings.append(folded_spelling(form, text))
-                canonical.append(form if is_canonical(folded, text) else canonical_form(text))
-            else:
-                spellings.append(_spelling(text))
-                canonical.append(canonical_form(text))
-        return cls(canonical, written, spellings)
+        read = [(_kept_forms if len(text) <= MAX_KEPT else _forms)(text) for text in texts]
+        return cls(*([*each] for each in zip(*read, strict=True))) if read else cls([], [], [])
+
+
+def _forms(text: str) -> tuple[str, str, str]:
+    """Return the `Forms` of a text."""
+    folded = fold_name(text)
+    form = to_american(folded)
+    if text.isascii():
+        canonical = form if is_canonical(folded, text) else canonical_form(text)
+        return canonical, form, folded_spelling(form, text)
+    return canonical_form(text), form, _spelling(text)
+
+
+# Mentions are often read again: by another term, or in the next documents.
+_kept_forms = lru_cache(maxsize=2**13)(_forms)
 
 
 class Spellings(NamedTuple):

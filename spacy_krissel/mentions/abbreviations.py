@@ -63,6 +63,8 @@ REFERRED = (
     r"abbreviation|abbr\.?|abbrev\.?|designated|denoted|referred to|termed|called|known|also|or|"
     r"i\.\s?e\.|further|as|to|by|here|the(?=\s[\"'“‘„‹«]))[,:]?\s{1,4}){1,6}"
 )
+# No ASCII text without any of these defines a short form.
+DEFINING = (*OPENING.values(), *REFERRING)
 LEAD = re.compile(REFERRED, re.IGNORECASE)
 TRAIL = re.compile(
     r",?\s+(?:hereafter|hereinafter|henceforth|from now on|for short|in short)$", re.IGNORECASE
@@ -165,6 +167,8 @@ def definitions(text: str, mentions: Iterable[str] | None = None) -> list[Defini
     mentions: the texts to expand. Brackets that define no short form in them are skipped. None: all
         definitions are returned.
     """
+    if text.isascii() and not any(map(text.__contains__, DEFINING)):
+        return []
     needed = None if mentions is None else first_letters(mentions)
     if needed is not None and not needed:
         return []
@@ -223,12 +227,14 @@ def find_definitions(text: str, mentions: Iterable[str] | None = None) -> dict[s
     mentions: as in `definitions`. Genera are skipped if no mention contains a full stop.
     """
     forms: dict[str, str] = {}
-    for pair in _with_genera(text, mentions):
+    for pair in text_definitions(text, mentions):
         forms.setdefault(pair.short, pair.long)
     return forms
 
 
-def _with_genera(text: str, mentions: Iterable[str] | None) -> list[Definition]:
+def text_definitions(text: str, mentions: Iterable[str] | None) -> list[Definition]:
+    """Return the definitions in `text`, and its shortened genera. mentions: as in
+    `find_definitions`."""
     mentions = None if mentions is None else set(mentions)
     found = definitions(text, mentions)
     if mentions is None or "." in " ".join(mentions):
@@ -613,7 +619,7 @@ def doc_definitions(
         warnings.warn(message, KrisselWarning, stacklevel=2)
     forms = dict(filter(None, pairs))
     if not forms:
-        return _with_genera(text, mentions)
+        return text_definitions(text, mentions)
     return [Definition(*pair) for pair in {**find_genera(text), **forms}.items()]
 
 
@@ -641,7 +647,7 @@ def document_expander(text: str, pairs: Sequence[Definition] | None = None) -> C
 
     pairs: the definitions; None for those in the text.
     """
-    pairs = _with_genera(text, None) if pairs is None else pairs
+    pairs = text_definitions(text, None) if pairs is None else pairs
     kept = [pair for pair in pairs if not _loses_number(pair)]
     return abbreviation_expander(with_variants(kept), title_end(text))
 

@@ -16,7 +16,7 @@ from ..views import (
     with_mention,
     with_mentions,
 )
-from .abbreviations import doc_definitions, document_expander
+from .abbreviations import doc_definitions, document_expander, text_definitions
 from .discontinuous import holds_fragments
 
 # Longer sentences, or texts without punctuation, are not read whole for each mention, which would
@@ -184,6 +184,22 @@ def read_mentions(
     if holds_fragments(doc, spans_key):
         views = _merge_fragments(views, mentions, spans)
     return views, mentions
+
+
+def read_mention(
+    text: str, start: int, end: int, *, in_window: bool, use_abbreviations: bool
+) -> tuple[View, str]:
+    """Return the view of the only mention of a text, `text[start:end]`, and the mention, as
+    `read_mentions` of a doc for which no component set abbreviations.
+
+    in_window: the view has the text around the mention, else the mention alone.
+    """
+    view = mention_view(text, start, end) if in_window else name_view(text[start:end])
+    mention = view.mention
+    defined = text_definitions(text, [mention]) if use_abbreviations else []
+    if defined:
+        view = with_mentions(view, document_expander(text, defined), start)
+    return view, mention
 
 
 def _merge_fragments(

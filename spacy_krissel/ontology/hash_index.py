@@ -151,9 +151,13 @@ def drop_duplicates(target: Path, names: Columns, ids: Columns) -> int:
 def count_ambiguous_ids(table: EntityFile, ids: Columns) -> int:
     """Count ids that belong to several entities and are alternative for at least one; warns
     KW103."""
-    ambiguous = sorted(id_ for id_, _ in shared_groups(ids, table.id_at))
+    ambiguous = sorted(shared_groups(ids, table.id_at))
     if ambiguous:
-        message = Warnings.KW103.format(count=len(ambiguous), ids=", ".join(ambiguous[:IDS_SHOWN]))
+        shown = ", ".join(
+            f"{id_} (of {' and '.join(table.id_at(row) for row in sorted({*ids['row'][entries]}))})"
+            for id_, entries in ambiguous[:IDS_SHOWN]
+        )
+        message = Warnings.KW103.format(count=len(ambiguous), ids=shown)
         warnings.warn(message, KrisselWarning, stacklevel=4)
     return len(ambiguous)
 

@@ -9,12 +9,14 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 
 from ..errors import wrong_setting
+from ..kb.search_result import MATCHES
 from ..kb.verdicts import form_key
 from ..lexical.groups import distinct
 from ..mentions.annotations import NIL, set_spans, spans_of
 from ..mentions.species import taxon_numbers
 from ..mentions.token_edges import split_at
 from ..util.settings import PositiveInt, checked
+from .linker.bare import BareLinks, BareNames, NameIn
 from .linker.component import KrisselLinker
 from .linker.confidence import Confidence
 from .pipeline_io import find_linker, link_writers, mention_setters, within_max_length
@@ -54,7 +56,7 @@ def ground(
     contexts: Iterable[str] | None = None,
     *,
     linker: str = LINKER,
-    batch_size: PositiveInt = 1_000,
+    batch_size: PositiveInt = 2_048,
 ) -> list[Grounding]:
     """Return the entity of each name, as the pipeline links a mention with this text.
 
@@ -82,15 +84,17 @@ def ground(
     pipe.kb.check_filled()
     if linker not in nlp.pipe_names:
         nlp.enable_pipe(linker)
-    known = _UniqueNames(nlp, pipe)
-    found: list[Grounding] = []
+    known, link = _UniqueNames(nlp, pipe), _Linked(nlp, pipe)
+    found: list[Grounding | None] = []
+    asked: list[int] = []
     for start in range(0, len(pairs), batch_size):
-        part = pairs[start : start + batch_size]
-        looked_up = known(part)
-        asked = [row for row, each in enumerate(looked_up) if each is None]
-        linked = dict(zip(asked, _linked(nlp, pipe, [part[row] for row in asked]), strict=True))
-        found += [each or linked[row] for row, each in enumerate(looked_up)]
-    return [found[row] for row in of_name.tolist()]
+        found += known(pairs[start : start + batch_size])
+        asked += [row for row in range(start, len(found)) if found[row] is None]
+        while len(asked) >= batch_size or (asked and len(found) == len(pairs)):
+            part, asked = asked[:batch_size], asked[batch_size:]
+            for row, each in zip(part, link([pairs[row] for row in part]), strict=True):
+                found[row] = each
+    return [found[row] or NOTHING for row in of_name.tolist()]
 
 
 def in_context(name: str, context: str) -> tuple[str, int]:
@@ -117,31 +121,75 @@ def _occurrence(name: str, context: str) -> int:
     return at
 
 
-def _linked(
-    nlp: Language, pipe: KrisselLinker, pairs: Sequence[tuple[str, str]]
-) -> list[Grounding]:
-    """Return the entity of each name in its context, as the pipeline links it."""
-    key, found = pipe.cfg.spans_key, [NOTHING] * len(pairs)
+class _Linked:
+    """Entities of names in their contexts, as the pipeline links them."""
 
-    def docs() -> Iterator[tuple[Doc, int]]:
+    def __init__(self, nlp: Language, pipe: KrisselLinker) -> None:
+        self._nlp, self._pipe = nlp, pipe
+        self._bare = BareNames(nlp, pipe, LABEL, mention_setters(nlp))
+
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[Grounding]:
+        """Return the entity of each name in its context."""
+        found = [NOTHING] * len(pairs)
         named = [
-            (row, name, *in_context(name, context))
+            (row, name.strip(), *in_context(name, context))
             for row, (name, context) in enumerate(pairs)
             if name.strip()
         ]
-        for row, name, text, start in within_max_length(
-            nlp, named, lambda each: (each[2], each[1][:40])
-        ):
-            doc, end = nlp.make_doc(text), start + len(name.strip())
+        kept = within_max_length(self._nlp, named, lambda each: (each[2], each[1][:40]))
+        names = {row: NameIn(text, start, start + len(name)) for row, name, text, start in kept}
+        if not names:
+            return found
+        in_docs = [*names]
+        if self._bare.is_possible:
+            links = self._bare([*names.values()])
+            found_bare = zip(names, _groundings(links), links.unsure.tolist(), strict=True)
+            in_docs = []
+            for row, each, is_unsure in found_bare:
+                found[row] = each
+                if is_unsure:
+                    in_docs.append(row)
+        others = linked_in_docs(self._nlp, self._pipe, [names[row] for row in in_docs])
+        for row, each in zip(in_docs, others, strict=True):
+            found[row] = each
+        return found
+
+
+def _groundings(links: BareLinks) -> list[Grounding]:
+    result, rows = links.result, np.flatnonzero(links.linked)
+    found = [NOTHING] * len(links.linked)
+    confidence, match = (
+        [missing] * len(rows) if values is None else values[rows, 0].tolist()
+        for values, missing in ((result.confidence, None), (result.match, -1))
+    )
+    entities, of_row = np.unique(result.entities[rows, 0], return_inverse=True)
+    shown = [*zip(*links.kb.entities.display_fields(entities), strict=True)]
+    for row, entity, sure, code in zip(
+        rows.tolist(), of_row.tolist(), confidence, match, strict=True
+    ):
+        id_, name = shown[entity]
+        found[row] = Grounding(id_, name, sure, MATCHES[code] if code >= 0 else "")
+    return found
+
+
+def linked_in_docs(nlp: Language, pipe: KrisselLinker, names: Sequence[NameIn]) -> list[Grounding]:
+    """Return the entity of each name, as the pipeline links it in a doc."""
+    key = pipe.cfg.spans_key
+
+    def docs() -> Iterator[Doc]:
+        for text, start, end in names:
+            doc = nlp.make_doc(text)
             split_at(doc, (start, end))
             # The tokens were split there, so that there is a span.
             set_spans(doc, [span for span in [doc.char_span(start, end, label=LABEL)] if span], key)
-            yield doc, row
+            yield doc
 
+    if not names:
+        return []
     with nlp.select_pipes(disable=mention_setters(nlp)):
-        for doc, row in nlp.pipe(docs(), as_tuples=True, batch_size=max(1, len(pairs))):
-            found[row] = _grounding(spans_of(doc, key)[0])
-    return found
+        return [
+            _grounding(spans_of(doc, key)[0]) for doc in nlp.pipe(docs(), batch_size=len(names))
+        ]
 
 
 def _grounding(span: Span) -> Grounding:

@@ -67,6 +67,8 @@ class LinkerSettings(Settings):
         with all mentions there, which encoders with `units` read in one pass; "none", nothing.
     use_abbreviations: expand the abbreviations in a mention that the doc defines: in
         `doc._.abbreviations` if a component set it, else in its text (`find_definitions`).
+    use_general_words: link a mention such as "renal injury", which is no name, as a name with
+        "disease" or "disorder", if one entity has that. It needs a `lexical_weight`.
     lexical_weight: weight, 0 to 1, of the lexical (character n-gram) similarity of the mention and
         an entity's nearest name. It is added to the entity's score, in units of that score (a
         cosine if the encoder normalises). 0 is off.
@@ -101,6 +103,7 @@ class LinkerSettings(Settings):
     nil_share_by_label: dict[str, Fraction] = field(default_factory=dict)
     context: Literal["window", "sentence", "none"] = "window"
     use_abbreviations: bool = True
+    use_general_words: bool = True
     lexical_weight: NotNegative = 0.0
     species_weight: NotNegative = 0.0
     spelling_weight: NotNegative = 0.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from spacy_krissel.kb.nearest import products
+from spacy_krissel.index.products import products
 from spacy_krissel.layers.features import MIN_PER_THREAD, text_features, word_features
 from spacy_krissel.lexical.index import LexicalIndex
 from spacy_krissel.pipeline.linker.query import LexicalQuery

@@ -10,7 +10,9 @@ from functools import partial
 
 import pytest
 
+from spacy_krissel.distributed import workers as distributed_workers
 from spacy_krissel.distributed.pool import Event, Pool, workers
+from spacy_krissel.distributed.workers import n_free_slots
 from spacy_krissel.errors import Errors, KrisselError
 
 pytestmark = pytest.mark.slow
@@ -136,3 +138,34 @@ def test_processes_end_with_a_killed_parent(tmp_path):
     while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < until:
         time.sleep(0.1)
     assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+
+
+class Cluster:
+    """Stands for Ray, with two processors: `n_free` of them each time, the last number for good."""
+
+    def __init__(self, *n_free):
+        self.n_free = [*n_free]
+
+    def available_resources(self):
+        free = self.n_free.pop(0) if len(self.n_free) > 1 else self.n_free[0]
+        # Ray leaves out what there is none of.
+        return {"CPU": float(free)} if free else {}
+
+    def cluster_resources(self):
+        return {"CPU": 2.0}
+
+    def get_runtime_context(self):
+        return self
+
+    gcs_address = "10.0.0.1:6379"
+
+
+def test_places_of_an_ended_run_are_waited_for(monkeypatch):
+    monkeypatch.setattr(distributed_workers.time, "sleep", lambda seconds: None)
+    assert n_free_slots(Cluster(0, 0, 2), "CPU") == 2
+    monkeypatch.setattr(distributed_workers, "RELEASE", 0.0)
+    with pytest.raises(KrisselError, match="K024.*10.0.0.1:6379.*no free CPU"):
+        n_free_slots(Cluster(0), "CPU")
+    monkeypatch.setattr(distributed_workers, "RELEASE", float("inf"))
+    with pytest.raises(KrisselError, match="K024.*no free GPU"):
+        n_free_slots(Cluster(2), "GPU")

@@ -6,6 +6,7 @@ import spacy
 
 from spacy_krissel.commands.build_linker import build
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.evaluation import confidence
 from spacy_krissel.evaluation.confidence import (
     KNOWN_PRIOR,
     MIN_CONFIDENCE,
@@ -158,6 +159,17 @@ def test_a_fit_is_kept_in_the_pipeline(nlp, tmp_path):
     first, second = (linker.likeness.to_bytes() for linker in linkers)
     assert first == second
     assert fit_confidence(nlp, precision=0.9).data == fit.data
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3])
+def test_a_fit_depends_neither_on_blocks_nor_on_shared_searches(nlp, monkeypatch, weight):
+    """Mentions are searched once for both ways to hide names."""
+    nlp.get_pipe("krissel_linker").cfg["lexical_weight"] = weight
+    expected = fit_confidence(nlp).data["confidence"]
+    monkeypatch.setattr(confidence, "nearest_prototypes", lambda *_: None)
+    monkeypatch.setattr(confidence, "BLOCK", 7)
+    monkeypatch.setattr(confidence, "BLOCK_TEXTS", 99)
+    assert fit_confidence(nlp).data["confidence"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_higher_precision_links_fewer_mentions(nlp):

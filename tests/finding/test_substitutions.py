@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spacy_krissel.finding.substitutions import MIN_ENTITIES, MIN_PRECISION
 from spacy_krissel.finding.table import NameBags
 from spacy_krissel.finding.words import WordReader
+from spacy_krissel.mentions.general_words import DISEASES, GENERAL
 from spacy_krissel.mining.name_table import STOP_WORDS
 
 PARTS = "stone failure cyst tumor biopsy artery vein pain scan injury".split()
@@ -180,3 +181,34 @@ def test_substitutions_equal_a_brute_force(names):
     assert made(names) == expected(names)
     names = [*dict.fromkeys([*TWO, *names])]
     assert made(names) == expected(names)
+
+
+MODIFIERS = "kidney", "heart", "rare kidney"
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([f"{each} {word}" for each in MODIFIERS for word in GENERAL[:5]])
+            | st.sampled_from(["disease", "kidney"]),
+            st.integers(0, 3),
+        ),
+        max_size=6,
+    )
+)
+def test_disease_stands_for_other_general_words(pairs):
+    table = bags([(name, f"E{entity}") for name, entity in pairs])
+    for modifier in MODIFIERS:
+        for word in GENERAL:
+            text = f"{modifier} {word}"
+            listed = {f"E{entity}" for name, entity in pairs if name == text}
+            of = {
+                f"E{entity}"
+                for name, entity in pairs
+                if name[: -len(name.split()[-1])].strip() == modifier
+                and name.split()[-1] in DISEASES
+            }
+            at = table.bag_of(WordReader().read([text]).key)
+            found = {table.id_of(row) for _, row, _ in table.names_of(at)} if at >= 0 else set()
+            assert found == (listed or (of if len(of) == 1 else set()))

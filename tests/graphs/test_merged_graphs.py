@@ -102,6 +102,12 @@ def test_graph_without_equivalent_nodes_stays_the_same(kgx, tmp_path):
     assert (tmp_path / "m_edges.tsv").read_text(encoding="utf8") == KGX_EDGES
 
 
+def test_edges_of_a_replaced_graph_do_not_stay(kgx, tmp_path):
+    merge(kgx, E1, tmp_path / "m_nodes.tsv")
+    merge(kgx[:1], E1, tmp_path / "m_nodes.tsv")
+    assert not (tmp_path / "m_edges.tsv").exists()
+
+
 def test_json_lines_keep_their_types(tmp_path):
     records = [
         {"id": "HP:1", "name": "Epistaxis", "score": 1, "synonym": ["a|b"], "none": None},

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.index import bfloat16, exact
-from spacy_krissel.index.bfloat16 import MIN_QUERIES, rounded_blocks, rounded_hits
+from spacy_krissel.index import bfloat16, exact, hits
+from spacy_krissel.index.bfloat16 import MIN_QUERIES, search_rounded
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
-from spacy_krissel.index.hits import lower_bound, numpy_hits, search_blocks
+from spacy_krissel.index.hits import lower_bound, search_blocks
 
 # Small whole numbers: their products are exact in float32, and ties are frequent.
 WHOLE = st.integers(-2, 2).map(float)
@@ -97,22 +97,69 @@ def rounded(monkeypatch):
 
 
 def search_counted(index, *arguments):
-    with patch.object(bfloat16, "rounded_hits", wraps=rounded_hits) as hits:
+    """The search, and how many queries the first pass in bfloat16 was enough for."""
+    n = []
+
+    def noted(*given):
+        found = search_rounded(*given)
+        n.append(len(found[0]) - len(found[2]))
+        return found
+
+    with patch.object(bfloat16, "search_rounded", noted):
         found = index.search(*arguments)
-    return found, hits.call_count
+    return found, sum(n)
 
 
-@given(searches(), st.integers(1, 60), st.integers(-10, 10))
+@given(searches(), *[st.integers(1, 60)] * 2, st.integers(1, 5), st.integers(-10, 10))
 @settings(deadline=None)
-def test_bfloat16_search_in_blocks_equals_brute_force(search, block_rows, power):
+def test_bfloat16_search_in_blocks_equals_brute_force(
+    search, block_rows, rows_at_a_time, queries_at_a_time, power
+):
     vectors, queries, k, _ = search
     queries = queries * np.float32(2.0**power)
     starts = range(0, len(vectors), block_rows)
     numbers = [np.arange(start, min(start + block_rows, len(vectors))) for start in starts]
-    with patch.object(bfloat16, "CACHED_VALUES", 7):
-        blocks = rounded_blocks((rows, vectors[rows]) for rows in numbers)
-        scores, rows = search_blocks(blocks, queries, k, find_hits=rounded_hits)
+    with (
+        patch.object(bfloat16, "BLOCK_ROWS", rows_at_a_time),
+        patch.object(bfloat16, "QUERY_ROWS", queries_at_a_time),
+    ):
+        blocks = [(rows, vectors[rows]) for rows in numbers]
+        scores, rows, left = search_rounded(blocks, vectors, queries, k)
+    assert not len(left)
     expected_scores, expected_rows = brute_force(vectors, queries, k, None)
+    np.testing.assert_array_equal(rows, expected_rows)
+    np.testing.assert_array_equal(scores, expected_scores)
+
+
+@given(searches(), st.integers(1, 60), st.integers(1, 4))
+@settings(deadline=None)
+def test_queries_with_too_many_similar_vectors_are_searched_in_float32(search, block_rows, most):
+    """Ties fill what is kept for the second pass."""
+    vectors, queries, k, allowed = search
+    index = ExactIndex()
+    index.build(vectors)
+    with (
+        patch.object(bfloat16, "has_bfloat16", lambda: True),
+        patch.object(bfloat16, "MIN_QUERIES", 0),
+        patch.object(bfloat16, "BLOCK_ROWS", block_rows),
+        patch.object(bfloat16, "MIN_NEAR", most),
+        patch.object(bfloat16, "NEAR_PER_RESULT", 1),
+    ):
+        scores, rows = index.search(queries, k, allowed)
+    expected_scores, expected_rows = brute_force(vectors, queries, k, allowed)
+    np.testing.assert_array_equal(rows, expected_rows)
+    np.testing.assert_array_equal(scores, expected_scores)
+
+
+@pytest.mark.parametrize("n", [0, 1, 300])
+def test_many_results_are_sorted(rounded, n):
+    """They are not inserted one by one."""
+    vectors = np.random.default_rng(0).integers(-2, 3, (900, 3)).astype(np.float32)
+    index = ExactIndex()
+    index.build(vectors)
+    k = hits.MAX_INSERTED + n
+    scores, rows = index.search(vectors[:9], k)
+    expected_scores, expected_rows = brute_force(vectors, vectors[:9], k, None)
     np.testing.assert_array_equal(rows, expected_rows)
     np.testing.assert_array_equal(scores, expected_scores)
 
@@ -127,9 +174,13 @@ def test_scores_closer_than_bfloat16_precision_keep_their_order(rounded, offset,
     queries[3] = 0
     index = ExactIndex()
     index.build(vectors)
-    with patch.object(exact, "BLOCK_ROWS", 1024):
-        (scores, rows), n_calls = search_counted(index, queries, 7)
-    assert n_calls == 3, "the first pass was not in bfloat16"
+    with (
+        patch.object(exact, "BLOCK_ROWS", 1024),
+        # Zeros for a query let all vectors tie.
+        patch.object(bfloat16, "MIN_NEAR", 2 * len(vectors)),
+    ):
+        (scores, rows), n = search_counted(index, queries, 7)
+    assert n == len(queries), "the first pass was not in bfloat16"
     expected = queries.astype(np.float64) @ vectors.T.astype(np.float64)
     np.testing.assert_allclose(scores, -np.sort(-expected)[:, :7], rtol=3e-6, atol=3e-7 * length**2)
     assert rows[3].tolist() == list(range(7)), "equal scores do not come in the order of their rows"
@@ -139,19 +190,22 @@ def test_rounding_errors_stay_within_the_bound(rounded, monkeypatch):
     """The worst case: what is best is rounded down by half a unit in each value, and the next is
     rounded up."""
     half_way, step = 1 + 2.0**-8, 2.0**-20
-    best = np.array([half_way - step] * 63 + [1.5])
-    other = np.array([half_way + step] * 63 + [1.5 - 63 * 2 * step - 2.0**-10])
+    # Scores around a power of two are rounded most, relative to the vectors.
+    best = np.array([half_way - step] * 252 + [1.25])
+    other = np.array([half_way + step] * 252 + [1.25 - 252 * 2 * step - 2.0**-10])
     vectors = np.array([other] + [0.1 * best] * 500 + [best], dtype=np.float32)
     index = ExactIndex()
     index.build(vectors)
-    queries = np.ones((3, 64), dtype=np.float32)
-    (_, rows), n_calls = search_counted(index, queries, 1)
-    assert n_calls == 1 and rows.tolist() == [[501]] * 3
+    queries = np.ones((3, 253), dtype=np.float32)
+    (_, rows), n = search_counted(index, queries, 1)
+    assert n == 3 and rows.tolist() == [[501]] * 3
     # A bound of a quarter loses it.
+    rounded_of = bfloat16._rounded
     monkeypatch.setattr(bfloat16, "RESULT_ERROR", bfloat16.RESULT_ERROR / 4)
-    block = next(rounded_blocks([(np.arange(len(vectors)), vectors)]))[1]
-    short = block._replace(rounding=block.rounding / 4)
-    assert 501 not in rounded_hits(queries, short, 1, np.full(3, -np.inf, dtype=np.float32))[1]
+    monkeypatch.setattr(
+        bfloat16, "_rounded", lambda each: (*rounded_of(each)[:2], rounded_of(each)[2] / 4)
+    )
+    assert 501 not in index.search(queries, 1)[1]
 
 
 @pytest.mark.parametrize("kind", ["alike", "one is long"])
@@ -166,7 +220,7 @@ def test_vectors_unsuited_to_bfloat16_are_searched_in_float32(rounded, kind):
     queries = rng.standard_normal((20, 32)).astype(np.float32)
     index = ExactIndex()
     index.build(vectors)
-    with patch.object(bfloat16, "numpy_hits", wraps=numpy_hits) as in_float32:
+    with patch.object(exact, "search_blocks", wraps=search_blocks) as in_float32:
         scores, _ = index.search(queries, 3)
     assert in_float32.called
     np.testing.assert_allclose(scores, -np.sort(-(queries @ vectors.T))[:, :3], rtol=1e-5)
@@ -188,8 +242,8 @@ def test_memory_mapped_vectors_are_searched_without_a_warning(rounded, dtype, tm
     index.from_disk(tmp_path, np.load(tmp_path / "vectors.npy", mmap_mode="r"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        (_, rows), n_calls = search_counted(index, vectors[:300].astype(np.float32), 5)
-    assert n_calls == 2
+        (_, rows), n = search_counted(index, vectors[:300].astype(np.float32), 5)
+    assert n == 300
     scores = vectors[:300].astype(np.float32) @ vectors.T.astype(np.float32)
     assert (
         np.sort(rows, axis=1) == np.sort(np.argsort(-scores, axis=1)[:, :5], axis=1)
@@ -203,7 +257,8 @@ def test_few_queries_are_searched_without_bfloat16(rounded, monkeypatch):
     assert (
         search_counted(index, np.ones((bfloat16.MIN_QUERIES - 1, 8), dtype=np.float32), 1)[1] == 0
     )
-    assert search_counted(index, np.ones((bfloat16.MIN_QUERIES, 8), dtype=np.float32), 1)[1] == 1
+    n = bfloat16.MIN_QUERIES
+    assert search_counted(index, np.ones((n, 8), dtype=np.float32), 1)[1] == n
 
 
 def test_unfiltered_search_allocates_no_array_of_all_rows(monkeypatch):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from spacy_krissel.kb.nearest import nearest_of_entities, products
+from spacy_krissel.index.products import products
+from spacy_krissel.kb.nearest import nearest_of_entities
 
 
 @pytest.mark.parametrize("width", [1, 17, 256])
@@ -29,7 +30,7 @@ def test_nearest_prototypes_are_found_in_small_blocks(random_kb, monkeypatch, dt
     kb = random_kb(owners, rng.normal(size=(60, 5)).astype(np.float32), dtype=dtype)
     vectors = rng.normal(size=(7, 5)).astype(np.float32)
     queries, entities = np.repeat(np.arange(7), 13), np.tile(np.arange(13), 7)
-    monkeypatch.setattr("spacy_krissel.kb.nearest.BLOCK_VALUES", 12)
+    monkeypatch.setattr("spacy_krissel.index.products.BLOCK_VALUES", 12)
     rows, best = nearest_of_entities(kb.prototypes, vectors, queries, entities)
     for query, entity, row, score in zip(queries, entities, rows, best, strict=True):
         mine = np.flatnonzero(np.array(owners) == entity)

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.heads import HeadedEncoder
-from spacy_krissel.layers.hf.weights import warm_start
 from spacy_krissel.layers.small import SmallEncoder
+from spacy_krissel.layers.warm_start import warm_start
 from spacy_krissel.views import name_view
 
 VIEWS = [name_view("knee pain"), name_view("headache"), name_view("pain in knee")]

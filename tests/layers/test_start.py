@@ -11,9 +11,10 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.hf.transformer import TransformerEncoder
-from spacy_krissel.layers.hf.weights import average_with, warm_start, write_transformer
+from spacy_krissel.layers.hf.weights import average_with, write_transformer
 from spacy_krissel.layers.referenced import ReferencedEncoder
 from spacy_krissel.layers.small import SmallEncoder
+from spacy_krissel.layers.warm_start import warm_start
 from spacy_krissel.views import View, name_view
 
 NAME = name_view("acute lung injury")

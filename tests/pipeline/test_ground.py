@@ -7,11 +7,14 @@ import spacy
 from built_linker import ENTITIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spacy.tokens import Doc
+from spacy.tokens.underscore import Underscore
 
 from spacy_krissel import ground
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.pipeline import ground as module
-from spacy_krissel.pipeline.ground import in_context
+from spacy_krissel.pipeline.ground import NameIn, in_context, linked_in_docs
+from spacy_krissel.pipeline.linker.terms.term import Term
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
 NAMES = [name for entity in ENTITIES for name in entity.names]
@@ -23,9 +26,20 @@ def nlp(built_linker):
 
 
 def linked(nlp, names, contexts=None):
-    """The same without look-ups."""
-    pairs = [*zip(names, contexts or [""] * len(names), strict=True)]
-    return module._linked(nlp, find_linker(nlp), pairs)
+    """The same in docs, without look-ups."""
+    found = [module.NOTHING] * len(names)
+    texts = {
+        row: NameIn(text, start, start + len(name.strip()))
+        for row, (name, context) in enumerate(
+            zip(names, contexts or [""] * len(names), strict=True)
+        )
+        for text, start in [in_context(name, context)]
+        if name.strip()
+    }
+    of_names = linked_in_docs(nlp, find_linker(nlp), [*texts.values()])
+    for row, each in zip(texts, of_names, strict=True):
+        found[row] = each
+    return found
 
 
 def agree(found, expected):
@@ -66,6 +80,101 @@ def test_looked_up_names_are_linked_alike(nlp, pairs):
     names = [name for name, _ in pairs]
     contexts = [context.replace("{}", name) for name, context in pairs]
     assert agree(ground(nlp, names, contexts), linked(nlp, names, contexts))
+
+
+MISSPELT = st.builds(
+    lambda name, at, letter: name[: at % len(name)] + letter + name[at % len(name) + 1 :],
+    st.sampled_from(NAMES),
+    st.integers(0, 30),
+    st.sampled_from(["", "e", "mm", "-", "(", "ß"]),
+)
+WILD = st.sampled_from(
+    [
+        *("", " \t\n", "\u2028", "\x1f", "x" * 3000, "mitral " * 500, "\u202ecold", "a\x00b"),
+        *("疾患", "Болезнь", "مرض", "\u200b", "ﬁbrosis", "e\u0301"),
+        *("MS (mitral stenosis)", "cold.", "(MS)"),
+    ]
+)
+CONTEXTS = ["", "\n", "She had {}.", "Mitral stenosis (MS) was seen.", "{} and {} ({})", "（MS）{}"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            MISSPELT | WILD | st.text(max_size=30), st.sampled_from(CONTEXTS) | st.text(max_size=20)
+        ),
+        max_size=12,
+    ),
+    st.integers(1, 5),
+)
+@settings(max_examples=25, deadline=None)
+def test_names_are_linked_without_docs_as_in_docs(nlp, pairs, batch_size):
+    names = [name for name, _ in pairs]
+    contexts = [context.replace("{}", name) for name, context in pairs]
+    link, expected = module._Linked(nlp, find_linker(nlp)), linked(nlp, names, contexts)
+    assert link._bare.is_possible
+    assert agree(link([*zip(names, contexts, strict=True)]), expected)
+    assert agree(ground(nlp, names, contexts, batch_size=batch_size), expected)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"context": "none"},
+        {"use_abbreviations": False},
+        {"n_candidates": 1},
+        {"coherence_weight": 0.0},
+        {"spelling_weight": 0.0},
+        {"types_by_label": {"MENTION": ["Disease"]}},
+        {"nil_share_by_label": {"Disease": 0.9}},
+        {"confidence": {}, "min_confidence": 0.0, "threshold": 0.9},
+        {"lexical_weight": 0.0, "spelling_weight": 0.0, "coherence_weight": 0.0},
+    ],
+)
+def test_settings_count_without_docs(built_linker, changed):
+    nlp = spacy.load(built_linker)
+    find_linker(nlp).configure(**changed)
+    link = module._Linked(nlp, find_linker(nlp))
+    assert link._bare.is_possible
+    names = [*NAMES, *(name[1:] for name in NAMES), *(name[:-1] for name in NAMES)]
+    contexts = ["Mitral stenosis (MS)", "", "multiple sclerosis"] * len(NAMES)
+    assert agree(link([*zip(names, contexts, strict=True)]), linked(nlp, names, contexts))
+
+
+def test_names_are_linked_in_docs_where_these_count(built_linker, monkeypatch):
+    nlp = spacy.load(built_linker)
+    pipe = find_linker(nlp)
+
+    def is_bare():
+        return module._Linked(nlp, pipe)._bare.is_possible
+
+    nlp.add_pipe("entity_ruler", first=True)
+    assert is_bare(), "it only sets mentions"
+    nlp.add_pipe("sentencizer")
+    assert not is_bare()
+    assert agree(ground(nlp, NAMES[:4]), linked(nlp, NAMES[:4]))
+    nlp.remove_pipe("sentencizer")
+    for changed in ({"context": "sentence"}, {"nil_share_by_label": {"MENTION": 0.5}}):
+        before = {name: pipe.cfg[name] for name in changed}
+        pipe.configure(**changed)
+        assert not is_bare()
+        pipe.configure(**before)
+    pipe.terms["own"] = Term()
+    assert not is_bare()
+    pipe.terms.clear()
+    for extension, expected in (
+        (([], None, None, None), True),
+        ((None, None, lambda doc: [{"short_text": "a", "long_text": "b"}], None), False),
+    ):
+        monkeypatch.setitem(Underscore.doc_extensions, "abbreviations", extension)
+        assert is_bare() == expected
+    monkeypatch.delitem(Underscore.doc_extensions, "abbreviations")
+    tokenizer, nlp.tokenizer = nlp.tokenizer, lambda text: Doc(nlp.vocab, [text])
+    assert not is_bare()
+    nlp.tokenizer = tokenizer
+    assert is_bare()
+    nlp.set_error_handler(lambda *_: None)
+    assert not is_bare()
 
 
 def test_context_decides_between_meanings(nlp):

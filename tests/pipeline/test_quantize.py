@@ -14,8 +14,9 @@ from spacy_krissel.commands.distill_encoder import distill
 from spacy_krissel.commands.quantize_encoder import quantize
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.hf import quantized
-from spacy_krissel.layers.hf.weights import TRANSFORMER, average_with, find_encoder, warm_start
+from spacy_krissel.layers.hf.weights import average_with
 from spacy_krissel.layers.hf.wrapper import hf_shim
+from spacy_krissel.layers.warm_start import TRANSFORMER, find_encoder, warm_start
 from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import View
 

@@ -11,13 +11,11 @@ from thinc.types import Floats2d
 
 from ...util.settings import PositiveInt, checked
 from ..identity import Settings
-from ..token_states import StatesModel, TokenStates
+from ..token_states import PIECE_STATES, StatesModel, TokenStates
 from .passes import make_passes
 from .transformer import Window
 from .wordpieces import PieceRow, encode_with_offsets
 from .wrapper import encode_passes, hf_shim, hf_wrapper
-
-NAME = "piece_states"
 
 
 @checked
@@ -44,7 +42,7 @@ def PieceStates(
     Raises KrisselError K006 for a wrong setting; on initialize K401 to K404.
     """
     return Model(
-        NAME,
+        PIECE_STATES,
         _forward,
         init=partial(_init, name=name),
         layers=[

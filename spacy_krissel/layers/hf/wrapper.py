@@ -51,9 +51,7 @@ def hf_wrapper(
 
 def hf_shim(model: Model[Any, Any]) -> TransformerShim:
     """Return the shim of the one transformer in `model`."""
-    (found,) = [
-        shim for node in model.walk() for shim in node.shims if isinstance(shim, TransformerShim)
-    ]
+    (found,) = transformer_shims(model)
     return found
 
 
@@ -114,3 +112,9 @@ def _convert_outputs(
         return ArgsKwargs(args=((vectors,),), kwargs={"grad_tensors": (gradient,)})
 
     return cast(Floats2d, torch2xp(vectors.detach())), backprop
+
+
+def transformer_shims(model: Model[Any, Any]) -> list[TransformerShim]:
+    return [
+        shim for node in model.walk() for shim in node.shims if isinstance(shim, TransformerShim)
+    ]

@@ -26,6 +26,7 @@ from .linking import link_mentions
 from .query import Names, Query
 from .terms.document import DocumentTerm
 from .terms.found import FoundTerm
+from .terms.general import GeneralTerm
 from .terms.gold import GoldTerm
 from .terms.lexical import LexicalTerm
 from .terms.species import SpeciesTerm
@@ -44,7 +45,10 @@ DEFAULT_CANDIDATES = 5
 # File of the weights of `Likeness`, if there are any.
 LIKENESS = "likeness"
 # In the order of addition; the vector term comes first.
-BUILT_IN = (VectorTerm, FoundTerm, LexicalTerm, GoldTerm, SpeciesTerm, SpellingTerm, DocumentTerm)
+BUILT_IN = (
+    *(VectorTerm, FoundTerm, GeneralTerm, LexicalTerm),
+    *(GoldTerm, SpeciesTerm, SpellingTerm, DocumentTerm),
+)
 # Keys of candidates that are not terms.
 RESERVED = (
     "id",
@@ -159,14 +163,30 @@ class KrisselLinker(KBPipe):
             written,
             likeness=self.likeness,
         )
-        terms = self._terms(kb)
+        return query, self._prepare(query)
+
+    def bare_query(self, views: list[View], written: list[str]) -> tuple[Query, list[Term]]:
+        """Return mentions that are the only ones of their documents as an encoded query, and its
+        terms. No term may need the documents themselves.
+
+        written: the mentions without expanded abbreviations.
+        """
+        kb = self._kb_to_search()
+        query = Query(
+            kb, views, doc_of=np.arange(len(views)), written=written, likeness=self.likeness
+        )
+        return query, self._prepare(query)
+
+    def _prepare(self, query: Query) -> list[Term]:
+        """Encode a query, and return the terms that it was prepared by."""
+        terms = self._terms(query.kb)
         for term in terms:
             term.prepare(query)
         if not query.found:
             # Links of others are as they were without `krissel_finder`.
             terms = [term for term in terms if not isinstance(term, FoundTerm)]
         self._encode(query)
-        return query, terms
+        return terms
 
     def _warn_of_no_mentions(self, docs: Sequence[Doc]) -> None:
         """Warn KW622, once, if no component can have looked for mentions: one that finds none marks

@@ -29,7 +29,16 @@ Parts = list[tuple[Term, np.ndarray]]
 def link_mentions(
     query: Query, terms: Sequence[Term], settings: LinkerSettings, n_candidates: int
 ) -> list[SpanLink]:
-    """Return the link of each mention, with up to `n_candidates` candidates.
+    """Return the link of each mention, with up to `n_candidates` candidates. Raises KrisselError
+    as `find_candidates`."""
+    result = find_candidates(query, terms, settings, n_candidates)
+    return _decided(query.kb, result, settings, n_candidates)
+
+
+def find_candidates(
+    query: Query, terms: Sequence[Term], settings: LinkerSettings, n_candidates: int
+) -> SearchResult:
+    """Return `n_candidates` or more candidates of each mention, in their final order.
 
     Raises KrisselError K006 (confidence), K663 (a term's result is wrong).
     """
@@ -46,8 +55,7 @@ def link_mentions(
     result = with_confidence(query, _joined(parts, len(query)), settings)
     for term in terms:
         result = term.revise(query, result)
-    result = with_verdicts(query, with_known(result), terms, settings)
-    return _decided(query.kb, result, settings, n_candidates)
+    return with_verdicts(query, with_known(result), terms, settings)
 
 
 def _joined(parts: Sequence[tuple[Iterable[int], SearchResult]], n: int) -> SearchResult:
@@ -79,11 +87,10 @@ def _joined(parts: Sequence[tuple[Iterable[int], SearchResult]], n: int) -> Sear
     return SearchResult(entities, scores, prototypes, ties, terms, match=match).at(order)
 
 
-def _decided(
-    kb: KBSnapshot, result: SearchResult, settings: LinkerSettings, n_candidates: int
-) -> list[SpanLink]:
+def without_link(result: SearchResult, settings: LinkerSettings) -> np.ndarray:
+    """Return which mentions are not linked to their best candidate (q,)."""
     best = result.entities[:, 0]
-    nil = best < 0
+    nil: np.ndarray = best < 0
     if settings.threshold is not None:
         # In float64, as the threshold is: float32 may round a threshold between two scores down.
         nil |= result.scores[:, 0].astype(np.float64) < settings.threshold
@@ -91,6 +98,13 @@ def _decided(
         nil |= result.confidence[:, 0].astype(np.float64) < settings.min_confidence
     if result.verdicts is not None:
         nil &= (result.verdicts < 0) | (best < 0)
+    return nil
+
+
+def _decided(
+    kb: KBSnapshot, result: SearchResult, settings: LinkerSettings, n_candidates: int
+) -> list[SpanLink]:
+    best, nil = result.entities[:, 0], without_link(result, settings)
     ids = np.full(len(best), NIL, dtype=object)
     ids[~nil] = kb.entity_ids.take(best[~nil])
     ties: list[list[str]] = [[] for _ in best]

@@ -48,11 +48,13 @@ def match_codes(query: Query, result: SearchResult) -> np.ndarray:
         written[row, column] = _names(
             query, texts.hashes[of_mention[row]], entities[expanded[row], column]
         )
-        by_name = [
+        by_name = query.reworded[expanded] | [
             row in query.found and query.found[row].variant != "abbreviation" for row in expanded
         ]
-        most = np.where(np.array(by_name, dtype=bool), SIMILAR, ABBREVIATION)[:, None]
+        most = np.where(by_name, SIMILAR, ABBREVIATION)[:, None]
         codes[expanded] = np.maximum(written, np.where(of_text == CONTEXT, CONTEXT, most))
+    # No name is what is written.
+    codes[query.reworded] = np.minimum(codes[query.reworded], VARIANT)
     if (spelt := result.parts.get("spelling")) is not None:
         codes = np.where(spelt > 0, np.maximum(codes, SPELLING), codes)
     for row, found in query.found.items():

@@ -196,12 +196,13 @@ class Visible(NamedTuple):
 
     can_see: (row of the mention, prototype rows (n,)) → mask (n,). hidden (q,): for these, the
         surface form of their text does not count in the lexical similarity. n_prototypes: number of
-        nearest prototypes that are examined.
+        nearest prototypes that are examined. nearest: scores and rows of these, if they are known.
     """
 
     can_see: VisibilityFilter
     hidden: Sequence[bool]
     n_prototypes: int
+    nearest: tuple[np.ndarray, np.ndarray] | None = None
 
 
 class Names(NamedTuple):
@@ -243,6 +244,8 @@ class Query:
     allowed: a mask of the entities that may be found; None for all.
     visible: None: mentions see all prototypes.
     likeness: model of the vocabulary's names, for the confidence; None if it needs none.
+    found: of the mentions that `krissel_finder` found. reworded (q,): mask of the mentions that are
+        searched for by words that they are not written in.
     near (q, w, m): prototypes found with the first proposals, as set by the vector term.
     """
 
@@ -260,10 +263,13 @@ class Query:
     visible: Visible | None = None
     likeness: Likeness | None = None
     found: dict[int, Found] = field(default_factory=dict)
+    reworded: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     near: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 1), dtype=np.int64))
 
     def __post_init__(self) -> None:
         self.texts = [view.mention for view in self.views]
+        if not len(self.reworded):
+            self.reworded = np.zeros(len(self.views), dtype=bool)
 
     def __len__(self) -> int:
         return len(self.views)
@@ -273,6 +279,12 @@ class Query:
         is encoded."""
         self.views[row] = with_mention(self.views[row], name)
         self.texts[row] = self.written[row] = name
+
+    def reword(self, row: int, name: str) -> None:
+        """Search and compare a mention as if it were written as `name`, which it is not. Call
+        before the query is encoded."""
+        self.views[row] = with_mention(self.views[row], name)
+        self.texts[row], self.reworded[row] = name, True
 
     def by_types(
         self, types: Sequence[str], by_label: Mapping[str, Sequence[str]]
@@ -303,6 +315,7 @@ class Query:
 
         names = None if self.names is None else self.names.at(rows)
         each = ("views", "spans", "doc_of", "written", "vectors", "name_vectors", "species")
+        each += ("reworded",)
         found = {
             number: self.found[row] for number, row in enumerate(rows.tolist()) if row in self.found
         }

@@ -63,7 +63,7 @@ def supports(
         low.
     """
     support = np.zeros(entities.shape)
-    if not confident.any():
+    if not confident.any() or np.bincount(docs).max() < 2:
         return support
     # Mentions often have the same text.
     different, of_text = distinct(texts)

@@ -122,10 +122,19 @@ def name_weight(settings: LinkerSettings, kb: KBSnapshot) -> float:
     return settings.gold_name_weight if settings.context != "none" and kb.has_gold else 0.0
 
 
+def nearest_prototypes(query: Query, index: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores and rows of the nearest prototypes, visible or not, of mentions that do not
+    see all (`Visible.nearest`)."""
+    assert query.visible is not None, "mentions do not see all"
+    n = min(query.visible.n_prototypes, len(query.kb.prototypes))
+    found: tuple[np.ndarray, np.ndarray] = index.search(query.vectors, n)
+    return found
+
+
 def _visible(query: Query, index: Any, k: int) -> SearchResult:
     assert query.visible is not None, "mentions do not see all"
     prototypes, can_see = query.kb.prototypes, query.visible.can_see
-    scores, rows = index.search(query.vectors, min(query.visible.n_prototypes, len(prototypes)))
+    scores, rows = map(np.copy, query.visible.nearest or nearest_prototypes(query, index))
     entities = np.where(rows >= 0, prototypes.entity_rows[rows], -1)
     for mention in range(len(rows)):
         inside = np.flatnonzero(rows[mention] >= 0)

@@ -1,0 +1,131 @@
+"""Mentions with a general word of harm are read as names of diseases."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_search_terms import make_kb
+
+from spacy_krissel.kb.search_result import SearchResult
+from spacy_krissel.mentions.general_words import GENERAL, readings
+from spacy_krissel.pipeline.linker.match import VARIANT, match_codes
+from spacy_krissel.pipeline.linker.query import Found, Query
+from spacy_krissel.pipeline.linker.terms.general import GeneralTerm
+from spacy_krissel.pipeline.settings import LinkerSettings
+from spacy_krissel.views import View, name_view
+
+NAMES = [
+    (0, "name", "Kidney Diseases"),
+    (0, "class", "renal"),
+    (0, "class", "nephropathy"),
+    (1, "name", "liver disorder"),
+    (2, "name", "liver injury"),
+    # Two entities.
+    (3, "name", "heart disease"),
+    (4, "name", "heart disorders"),
+    # Two names of one.
+    (5, "name", "eye disease"),
+    (5, "name", "eye disorder"),
+    (6, "name", "asthma"),
+    (7, "name", "peripheral neuropathy"),
+]
+
+
+@pytest.fixture(scope="module")
+def kb():
+    owners, kinds, names = zip(*NAMES, strict=True)
+    return make_kb(list(owners), list(names), np.eye(len(NAMES), dtype=np.float32), list(kinds))
+
+
+def read(kb, *mentions, allowed=None, found=()):
+    views = [View("In ", mention, ".") for mention in mentions]
+    query = Query(kb.snapshot(), views, written=[*mentions], allowed=allowed)
+    query.found = {row: Found([0], "name") for row in found}
+    GeneralTerm().prepare(query)
+    assert query.texts == [view.mention for view in query.views]
+    assert query.reworded.tolist() == [
+        text != mention for text, mention in zip(query.texts, mentions, strict=True)
+    ]
+    assert query.written == [*mentions]
+    return query
+
+
+@pytest.mark.parametrize(
+    "mention, text",
+    [
+        ("kidney injury", "kidney diseases"),
+        ("Kidney lesions", "kidney diseases"),
+        ("damage to the kidney", "kidney diseases"),
+        ("toxicity in liver", "liver disorder"),
+        ("impaired kidney function", "kidney diseases"),
+        ("kidney function abnormalities", "kidney diseases"),
+        # A class name.
+        ("Abnormal renal functions", "renal"),
+        ("renal dysfunction", "renal"),
+        ("Nephrotoxic", "nephropathy"),
+        ("nephrotoxicities", "nephropathy"),
+        ("peripheral neurotoxicity", "peripheral neuropathy"),
+        # A name.
+        ("asthma problems", "asthma"),
+        ("eye impairment", "eye disease"),
+    ],
+)
+def test_general_words_stand_for_disease(kb, mention, text):
+    query = read(kb, mention, "asthma", mention)
+    assert query.texts == [text, "asthma", text]
+    result = SearchResult.padded(1, 8)
+    result.entities[:] = np.arange(8)
+    assert match_codes(read(kb, mention), result).max() <= VARIANT
+
+
+@pytest.mark.parametrize(
+    "mention",
+    [
+        "liver injury",  # a name
+        "heart injury",  # two entities
+        "spleen injury",  # none
+        "injury",
+        "kidney function",
+        "toxic",
+        "kidney",
+        "kidney transplant",
+        "injurykidney",
+        "hepatotoxic",
+        "",
+        " ",
+    ],
+)
+def test_other_mentions_stay(kb, mention):
+    assert read(kb, mention).texts == [mention]
+
+
+def test_found_mentions_and_other_types_stay(kb):
+    assert read(kb, "kidney injury", "kidney injury", found=[1]).texts == [
+        "kidney diseases",
+        "kidney injury",
+    ]
+    allowed = np.ones(8, dtype=bool)
+    allowed[0] = False
+    assert read(kb, "kidney injury", allowed=allowed).texts == ["kidney injury"]
+    allowed[[0, 4]] = True, False
+    assert read(kb, "heart injury", allowed=allowed).texts == ["heart disease"]
+
+
+def test_term_is_off_without_comparison_of_names(kb):
+    of = GeneralTerm.of
+    assert of(LinkerSettings(lexical_weight=0.5), kb.snapshot()) is not None
+    assert of(LinkerSettings(), kb.snapshot()) is None
+    off = LinkerSettings(lexical_weight=0.5, use_general_words=False)
+    assert of(off, kb.snapshot()) is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=30), st.sampled_from(GENERAL))
+def test_wild_text_is_read(kb, text, word):
+    read(kb, text, f"{text} {word}", f"{word} of {text}", f"{text}toxic")
+    found = readings(f"kidney {text.strip()} {word}")
+    assert found.names == tuple(
+        f"{found.other} {form}" for form in ("disease", "diseases", "disorder", "disorders")
+    )
+    assert found.other.startswith("kidney")
+    assert name_view(text).mention == text

@@ -1,0 +1,45 @@
+"""Mapped arrays that give their memory back, and collections of garbage."""
+
+import gc
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacy_krissel.util.memory import few_collections, forget_pages
+
+
+def resident_kib():
+    return int(re.search(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text())[1])
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_a_mapped_array_keeps_its_values_and_frees_its_memory(tmp_path, mode):
+    values = np.arange(2**22, dtype=np.float32).reshape(-1, 64)
+    np.save(tmp_path / "a.npy", values)
+    mapped = np.load(tmp_path / "a.npy", mmap_mode=mode)
+    if mode == "r+":
+        mapped[5] = values[5] = -1.0
+    assert mapped.sum(dtype=float) == values.sum(dtype=float)
+    before = resident_kib() if sys.platform == "linux" else 0
+    forget_pages(mapped[10:])
+    assert sys.platform != "linux" or resident_kib() < before - 12_000
+    assert np.array_equal(mapped, values)
+    forget_pages(values)
+    assert values[5, 0] == mapped[5, 0] and values[-1, -1] == 2**22 - 1
+
+
+@pytest.mark.parametrize("before, within", [((700, 10, 10), 50_000), ((0, 10, 10), 0)])
+def test_thresholds_of_collections_are_restored(before, within):
+    """Whoever switched collections off keeps them off."""
+    own = gc.get_threshold()
+    gc.set_threshold(*before)
+    try:
+        with pytest.raises(ValueError, match="within"), few_collections():
+            assert gc.get_threshold() == (within, *before[1:])
+            raise ValueError("within")
+        assert gc.get_threshold() == before
+    finally:
+        gc.set_threshold(*own)
