@@ -459,11 +459,6 @@ def _sample(
     )
 
 
-def _has_species(linker: KrisselLinker, kb: KBSnapshot) -> bool:
-    """Return whether the linker distinguishes species."""
-    return linker.cfg.species_weight > 0 and species_of(kb, np.zeros(0, np.int64)) is not None
-
-
 def _joined(samples: Sequence[Sample]) -> Sample:
     return Sample(*map(np.concatenate, zip(*samples, strict=True)))
 
