@@ -8,6 +8,7 @@ from test_search_terms import make_kb
 
 from spacy_krissel.kb.search_result import SearchResult
 from spacy_krissel.mentions.general_words import GENERAL, readings
+from spacy_krissel.pipeline.linker.confidence import MAX_UNNAMED, with_confidence
 from spacy_krissel.pipeline.linker.match import VARIANT, match_codes
 from spacy_krissel.pipeline.linker.query import Found, Query
 from spacy_krissel.pipeline.linker.terms.general import GeneralTerm
@@ -117,6 +118,16 @@ def test_term_is_off_without_comparison_of_names(kb):
     assert of(LinkerSettings(), kb.snapshot()) is None
     off = LinkerSettings(lexical_weight=0.5, use_general_words=False)
     assert of(off, kb.snapshot()) is None
+
+
+def test_reworded_mention_is_no_listed_name(kb):
+    fitted = {"trust": 0.96, "bias": -3.0, "lexical": 3.0, "lexical_lead": 1.0, "vector_lead": 8.0}
+    query = read(kb, "kidney diseases", "kidney injury")
+    assert query.texts == ["kidney diseases"] * 2
+    result = SearchResult.padded(2, 2)
+    result.entities[:], result.scores[:] = [0, 1], [1.0, 0.5]
+    found = with_confidence(query, result, LinkerSettings(confidence=fitted)).confidence
+    assert found[0, 0] == 0.96 and found[1, 0] <= MAX_UNNAMED
 
 
 @settings(max_examples=200, deadline=None)

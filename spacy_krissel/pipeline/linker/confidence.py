@@ -22,6 +22,10 @@ SAME_FORM, MIN_EXACT_LEAD = 0.9999, 1e-5
 # Highest probability of a candidate that the mention is no name of. In a small vocabulary, nothing
 # else resembles "portal hypertension" as "hypertension" does.
 MAX_UNNAMED = 0.89
+# Highest lexical similarity of a mention that was read in other words ("renal injury"): it is no
+# name. On the training splits of NCBI Disease and BC5CDR's diseases, the area under the
+# precision-coverage curve is 0.956 and 0.930 with 0.95 and with 0.9; without a limit 0.952, 0.928.
+REWORDED = 0.95
 # Fraction of mentions of known entities that are listed names, on the low side: 70, 67 and 82 % on
 # the training splits of NCBI Disease and BC5CDR (diseases, chemicals).
 LISTED = 0.6
@@ -309,6 +313,10 @@ def with_confidence(query: Query, result: SearchResult, settings: LinkerSettings
             np.where(is_spelt, np.maximum(each, np.float32(SAME_SPELLING)), each)
             for each in (lexical, named)
         )
+    lexical, named = (
+        np.where(query.reworded[:, None], np.minimum(each, np.float32(REWORDED)), each)
+        for each in (lexical, named)
+    )
     kind = odds = None
     if "species" in result.parts:
         kind, odds = (
