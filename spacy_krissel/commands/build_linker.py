@@ -288,9 +288,10 @@ def show_build(built: Built) -> str:
             "correctly."
         )
     lines.append(expected_links(data))
-    if FINDER in built.nlp.pipe_names:
-        variants: Any = built.nlp.get_pipe(FINDER)
-        lines.append(f"Mentions: {FOUND_BY[variants.cfg.variants]} (--find).")
+    finder: Any = built.nlp.get_pipe(FINDER) if FINDER in built.nlp.pipe_names else None
+    # Another one may have come with the NER.
+    if finder is not None and finder.cfg.variants in FOUND_BY:
+        lines.append(f"Mentions: {FOUND_BY[finder.cfg.variants]} (--find).")
     lines.append(f'Use: nlp = spacy.load("{built.output}")')
     if not [name for name in built.nlp.pipe_names if name != LINKER]:
         lines.append(

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -119,8 +119,10 @@ class EncodingActors(Encoders):
 
     def close(self) -> None:
         """End the actors, whose processors or GPUs the next run of this program may use."""
-        for actor in (*self._actors, *self._lost.values()):
-            self._ray.kill(actor)
+        # The cluster may be gone.
+        with suppress(self._ray.exceptions.RayError):
+            for actor in (*self._actors, *self._lost.values()):
+                self._ray.kill(actor)
 
     def _result(self, views: list[View], actor: Any, vectors: Any) -> np.ndarray:
         for _ in range(MAX_RETRIES):
@@ -177,7 +179,8 @@ def encoding_actors(encoder: EncoderOf, address: str, gpu_id: int) -> Iterator[E
     kind = "GPU" if gpu_id >= 0 else "CPU"
     with ray_cluster(address, MAX_RETRIES) as ray:
         # Free resources only: an actor would wait forever for others.
-        actors = EncodingActors(ray, encoder, gpu_id >= 0, n_free_slots(ray, kind))
+        n_actors = n_free_slots(ray, kind, address)
+        actors = EncodingActors(ray, encoder, gpu_id >= 0, n_actors)
         try:
             yield actors
         finally:

@@ -123,10 +123,10 @@ class Actors(Pool):
     A new actor that finds no place in the cluster is never ready, and the others go on.
     """
 
-    def __init__(self, ray: Any, start: Start) -> None:
+    def __init__(self, ray: Any, start: Start, address: str) -> None:
         super().__init__(start)
         self._ray = ray
-        self.n = n_free_slots(ray, "CPU")
+        self.n = n_free_slots(ray, "CPU", address)
         self._make = ray.remote(num_cpus=1)(_Actor)
         self._actors: list[Any] = [None] * self.n
         # Workers, by the answer that they owe.
@@ -149,8 +149,10 @@ class Actors(Pool):
 
     def close(self) -> None:
         """End the actors, whose processors the next run of this program may use."""
-        for actor in self._actors:
-            self._ray.kill(actor)
+        # The cluster may be gone.
+        with suppress(self._ray.exceptions.RayError):
+            for actor in self._actors:
+                self._ray.kill(actor)
 
     def _new(self, worker: int) -> None:
         # Replaced, and so ended, if it is another that was only not heard.
@@ -182,7 +184,7 @@ def workers(start: Start, n_process: int, ray: str | None) -> Iterator[Pool]:
     """
     if ray is not None:
         with ray_cluster(ray, 0) as module:
-            actors = Actors(module, start)
+            actors = Actors(module, start, ray)
             try:
                 yield actors
             finally:

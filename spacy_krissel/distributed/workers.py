@@ -69,25 +69,31 @@ def ray_cluster(address: str, retries: int) -> Iterator[Any]:
             ray.shutdown()
 
 
-# Seconds that workers of an earlier run of this program have to give their slots back.
-RELEASE = 60.0
+# Seconds that workers of an earlier run of this program have to give their slots back, and after
+# which no more are expected.
+RELEASE, SETTLED = 60.0, 1.0
 
 
-def n_free_slots(ray: Any, kind: str) -> int:
+def n_free_slots(ray: Any, kind: str, address: str) -> int:
     """Return the number of a cluster's free processors (kind "CPU") or GPUs.
 
-    If it has some, and none is free, wait for one: Ray frees those of an ended run later.
+    Ray frees those of an ended run later, one by one: wait until all are free, or their number
+    stays the same. address: of the cluster, for the message.
 
     Raises KrisselError K024 if none is free after a minute.
     """
-    end = time.monotonic() + RELEASE
-    while not (n_free := int(ray.available_resources().get(kind, 0))):
-        if not ray.cluster_resources().get(kind, 0) or time.monotonic() > end:
-            address = ray.get_runtime_context().gcs_address
+    end, n_free, since = time.monotonic() + RELEASE, -1, time.monotonic()
+    while True:
+        total = int(ray.cluster_resources().get(kind, 0))
+        found, now = int(ray.available_resources().get(kind, 0)), time.monotonic()
+        if found != n_free:
+            n_free, since = found, now
+        if total and n_free and (n_free >= total or now - since >= SETTLED):
+            return n_free
+        if not total or now > end:
             problem = f"the one there has no free {kind}"
             raise KrisselError(Errors.K024.format(address=address, problem=problem))
         time.sleep(0.1)
-    return n_free
 
 
 # Items per transfer: each transfer has a cost, and a first batch should not wait for many.

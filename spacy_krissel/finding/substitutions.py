@@ -77,7 +77,7 @@ def substituted(words: NameWords) -> tuple[np.ndarray, np.ndarray]:
 
 def general_readings(words: NameWords) -> tuple[np.ndarray, np.ndarray]:
     """Return the names with "disease" or "disorder" replaced by another general word of harm,
-    unless such names exist or are made of several entities' names.
+    unless such names exist, or several entities would get the same one.
 
     RETURNS: as `substituted`.
     """

@@ -76,7 +76,12 @@ def _near(blocks: Iterable[Block], queries: Vectors, k: int) -> tuple[Rows, Rows
         rounded, norm, rounding = _rounded(vectors)
         rounded_norm = norm + rounding
         of_result = RESULT_ERROR + SUM_ERROR * queries.shape[1]
+        before = error
         error = max(error, rounding + (lost + of_result * (1 + lost)) * rounded_norm)
+        if before and error > before:
+            # Scores of longer vectors may be farther below their exact value.
+            known = lowest > LOWEST
+            lowest[known] = _lowered(lowest[known].astype(np.int16), 2 * (error - before))
         for start in range(0, len(queries), QUERY_ROWS):
             own = slice(start, start + QUERY_ROWS)
             size = max(1, min(MAX_GROUP, len(numbers) // (4 * k)))
@@ -136,8 +141,12 @@ class _Product:
 
 def _lowest(maxima: np.ndarray, k: int, margin: float) -> np.ndarray:
     """Return the bits of the k-th highest maximum, which k scores reach, less the margin (q,)."""
-    highest = np.partition(maxima, maxima.shape[1] - k, axis=1)[:, -k]
-    values = (_in_order(highest.copy()).astype(np.int32) << 16).view(np.float32)
+    return _lowered(np.partition(maxima, maxima.shape[1] - k, axis=1)[:, -k], margin)
+
+
+def _lowered(bits: np.ndarray, margin: float) -> np.ndarray:
+    """Return ordered bits (q,) of scores that are lower by the margin."""
+    values = (_in_order(bits.copy()).astype(np.int32) << 16).view(np.float32)
     with np.errstate(over="ignore"):
         values = (values - margin).astype(np.float32)
     # Shifted, ordered bits are rounded down.

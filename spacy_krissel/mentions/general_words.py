@@ -35,8 +35,16 @@ _READINGS = re.compile(
 _ANY = re.compile(f"{'|'.join(word[:-1] for word in GENERAL)}|function|toxic", re.IGNORECASE)
 
 
+def is_reading(text: str) -> bool:
+    """Return whether a mention that stands for a name with "disease" or "disorder" has another
+    general word instead."""
+    form = canonical_form(text)
+    return any(readings(text)) and not any(word in form for word in DISEASES)
+
+
 class Readings(NamedTuple):
-    """Names that a mention may stand for, the first ones first; `other` if none of them exists."""
+    """Names that a mention may stand for, the first ones first; `other`, a class name, if none of
+    them exists."""
 
     names: tuple[str, ...] = ()
     other: str = ""

@@ -23,7 +23,8 @@ class FinderSettings(Settings):
         `doc.ents`, in the gaps between the entities that are there.
     variants: how a text may differ from a name. "none": in case and punctuation; "spelling": also
         in accents, Greek letters, numerals and British spelling; "words": also in number, in word
-        order, and by words that the names show to be equal, if it was set when they were read.
+        order, by words that the names show to be equal, and by general words ("kidney injury" for
+        "kidney disease"), if it was set when they were read.
     nested: find names inside others too; needs a `spans_key`. Otherwise the longest from the left.
     use_abbreviations: find the abbreviations of names that the doc defines, and no other meaning of
         theirs.
@@ -67,8 +68,10 @@ class LinkerSettings(Settings):
         with all mentions there, which encoders with `units` read in one pass; "none", nothing.
     use_abbreviations: expand the abbreviations in a mention that the doc defines: in
         `doc._.abbreviations` if a component set it, else in its text (`find_definitions`).
-    use_general_words: link a mention such as "renal injury", which is no name, as a name with
-        "disease" or "disorder", if one entity has that. It needs a `lexical_weight`.
+    use_general_words: link a mention such as "kidney injury", which is no name, as a name with
+        "disease" or "disorder", if one entity has that; "renal injury" and "nephrotoxicity" as the
+        class names "renal" and "nephropathy". It needs a `lexical_weight`. What `krissel_finder`
+        finds is set by its `variants`.
     lexical_weight: weight, 0 to 1, of the lexical (character n-gram) similarity of the mention and
         an entity's nearest name. It is added to the entity's score, in units of that score (a
         cosine if the encoder normalises). 0 is off.

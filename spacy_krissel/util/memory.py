@@ -12,9 +12,9 @@ MANY_OBJECTS = 50_000
 
 def forget_pages(array: Any) -> None:
     """Give the memory of a mapped array back, which is read from its file again when needed.
-    Nothing happens to an array in memory."""
+    Nothing happens to an array in memory, nor to one whose changes are only there (mode "c")."""
     mapped, advice = getattr(array, "_mmap", None), getattr(mmap, "MADV_DONTNEED", None)
-    if mapped is not None and advice is not None:
+    if mapped is not None and advice is not None and getattr(array, "mode", "") != "c":
         mapped.madvise(advice)
 
 

@@ -154,18 +154,15 @@ class Cluster:
     def cluster_resources(self):
         return {"CPU": 2.0}
 
-    def get_runtime_context(self):
-        return self
-
-    gcs_address = "10.0.0.1:6379"
-
 
 def test_places_of_an_ended_run_are_waited_for(monkeypatch):
     monkeypatch.setattr(distributed_workers.time, "sleep", lambda seconds: None)
-    assert n_free_slots(Cluster(0, 0, 2), "CPU") == 2
+    assert n_free_slots(Cluster(0, 0, 1, 2), "CPU", "auto") == 2
+    monkeypatch.setattr(distributed_workers, "SETTLED", 0.0)
+    assert n_free_slots(Cluster(0, 1), "CPU", "auto") == 1
     monkeypatch.setattr(distributed_workers, "RELEASE", 0.0)
     with pytest.raises(KrisselError, match="K024.*10.0.0.1:6379.*no free CPU"):
-        n_free_slots(Cluster(0), "CPU")
+        n_free_slots(Cluster(0), "CPU", "10.0.0.1:6379")
     monkeypatch.setattr(distributed_workers, "RELEASE", float("inf"))
     with pytest.raises(KrisselError, match="K024.*no free GPU"):
-        n_free_slots(Cluster(2), "GPU")
+        n_free_slots(Cluster(2), "GPU", "auto")

@@ -131,6 +131,29 @@ def test_bfloat16_search_in_blocks_equals_brute_force(
     np.testing.assert_array_equal(scores, expected_scores)
 
 
+@pytest.mark.parametrize("length", [3.0, 30.0, 100.0])
+def test_longer_vectors_in_a_later_block_are_found(length):
+    """Their scores are rounded by more than the scores before."""
+    draw = np.random.default_rng(0)
+    vectors, queries = (
+        draw.normal(size=(n, 32)).astype(np.float32) for n in (bfloat16.BLOCK_ROWS + 1, 16)
+    )
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    numbers = np.arange(len(vectors))
+    for i, query in enumerate(queries):
+        best = (vectors[:-1] @ query).max()
+        vectors[-1] = length * _orthogonal(query, draw) + query * (best + 1e-3)
+        _, rows, left = search_rounded([(numbers, vectors)], vectors, queries, 1)
+        assert i in left or vectors[-1] @ query <= best or rows[i] == len(vectors) - 1
+
+
+def _orthogonal(query, draw):
+    other = draw.normal(size=len(query)).astype(np.float32)
+    other -= query * (other @ query) / (query @ query)
+    return other / np.linalg.norm(other)
+
+
 @given(searches(), st.integers(1, 60), st.integers(1, 4))
 @settings(deadline=None)
 def test_queries_with_too_many_similar_vectors_are_searched_in_float32(search, block_rows, most):

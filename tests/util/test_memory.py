@@ -31,6 +31,14 @@ def test_a_mapped_array_keeps_its_values_and_frees_its_memory(tmp_path, mode):
     assert values[5, 0] == mapped[5, 0] and values[-1, -1] == 2**22 - 1
 
 
+def test_changes_that_no_file_has_stay(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((4096, 64), dtype=np.float32))
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="c")
+    mapped[:] = 7
+    forget_pages(mapped)
+    assert (mapped == 7).all()
+
+
 @pytest.mark.parametrize("before, within", [((700, 10, 10), 50_000), ((0, 10, 10), 0)])
 def test_thresholds_of_collections_are_restored(before, within):
     """Whoever switched collections off keeps them off."""

@@ -351,6 +351,7 @@ def _known(
     if by_label:
         share = np.array([by_label.get(span.label_, model.nil_share) for span in query.spans])
     odds = model.known_odds(named, likeness_of(query, model))
+    of_document = share
     if len(query.spans):
         labels = distinct([span.label_ for span in query.spans])[1]
         groups = np.unique(pair_keys(query.doc_of, labels), return_inverse=True)[1]
@@ -358,10 +359,9 @@ def _known(
         # A listed name is evidence enough.
         listed = named.max(axis=1, initial=0.0) >= SAME_FORM
         of_document = np.where(listed, share, shares_in_documents(groups, texts, odds, share))
-        # A mention that is no name is never more certain than one that is.
-        highest = known_at(np.full_like(odds, np.log(LISTED / BY_CHANCE)), share)
-        return np.minimum(known_at(odds, of_document), highest)[:, None]
-    return known_at(odds, share)[:, None]
+    # A mention that is no name is never more certain than one that is.
+    highest = known_at(np.full_like(odds, np.log(LISTED / BY_CHANCE)), share)
+    return np.minimum(known_at(odds, of_document), highest)[:, None]
 
 
 def likeness_of(query: Query, model: Confidence) -> np.ndarray:

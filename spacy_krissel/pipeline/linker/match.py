@@ -29,7 +29,7 @@ def match_codes(query: Query, result: SearchResult) -> np.ndarray:
 
     A mention is compared as written. If the document defines an abbreviation in it, the expanded
     text is compared too: any match of that alone is an abbreviation. An entity whose name the
-    mention was found by in other words is a variant.
+    mention was found by in other words, or read in other words, is a variant.
     """
     entities = result.entities
     lexical = result.parts.get("lexical")
@@ -53,10 +53,9 @@ def match_codes(query: Query, result: SearchResult) -> np.ndarray:
         ]
         most = np.where(by_name, SIMILAR, ABBREVIATION)[:, None]
         codes[expanded] = np.maximum(written, np.where(of_text == CONTEXT, CONTEXT, most))
-    # No name is what is written.
-    codes[query.reworded] = np.minimum(codes[query.reworded], VARIANT)
     if (spelt := result.parts.get("spelling")) is not None:
         codes = np.where(spelt > 0, np.maximum(codes, SPELLING), codes)
+    codes[query.reworded] = np.minimum(codes[query.reworded], VARIANT)
     for row, found in query.found.items():
         named = np.isin(entities[row], found.entities)
         if found.variant in WORD_VARIANTS:

@@ -294,6 +294,15 @@ class Query:
 
         by_label: the types for spans of a label, instead of `types`.
         """
+        for rows, allowed in self.by_allowed(types, by_label):
+            query = self._at(np.array(rows))
+            yield rows, query if allowed is None else replace(query, allowed=allowed)
+
+    def by_allowed(
+        self, types: Sequence[str], by_label: Mapping[str, Sequence[str]]
+    ) -> Iterator[tuple[list[int], np.ndarray | None]]:
+        """Yield the rows of the groups of `by_types`, and the mask of their entities; None for
+        all."""
         groups: dict[tuple[str, ...], list[int]] = {}
         if by_label:
             for row, span in enumerate(self.spans):
@@ -301,8 +310,7 @@ class Query:
         else:
             groups[tuple(types)] = [*range(len(self))]
         for own, rows in groups.items():
-            query = self._at(np.array(rows))
-            yield rows, replace(query, allowed=self.kb.entity_mask(own)) if own else query
+            yield rows, self.kb.entity_mask(own) if own else None
 
     def _at(self, rows: np.ndarray) -> "Query":
         if len(rows) == len(self):
@@ -342,8 +350,15 @@ class Query:
         table = self.kb.verdicts
         if not len(table) or self.visible is not None:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        # The same mention may be expanded here and there not.
-        read = (self.texts, self.written, [span.text for span in self.spans])
+        # The same mention may be expanded here and there not. "kidney injury" is read as a kidney
+        # disease, but a correction of that is none of this.
+        texts = [
+            written if reworded else text
+            for text, written, reworded in zip(
+                self.texts, self.written or self.texts, self.reworded, strict=True
+            )
+        ]
+        read = (texts, self.written, [span.text for span in self.spans])
         mentions = np.concatenate([np.arange(len(texts)) for texts in read])
         different, of_text = distinct([text for texts in read for text in texts])
         keys, of_key = np.unique([*map(form_key, different)], return_inverse=True)

@@ -8,6 +8,7 @@ import numpy as np
 from ....kb.snapshot import KBSnapshot
 from ....mentions.annotations import FOUND
 from ....mentions.discontinuous import holds_fragments
+from ....mentions.general_words import is_reading
 from ....views import with_mention
 from ...settings import LinkerSettings
 from ..query import Found, Query
@@ -42,6 +43,7 @@ class FoundTerm(Term):
                 name = _known_name(query.kb, said["name"], entities)
                 query.views[row] = with_mention(query.views[row], name)
                 query.texts[row] = name
+                query.reworded[row] = said["variant"] == "word" and is_reading(query.written[row])
 
     def _said(self, query: Query) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the rows of found mentions, and what was said of each."""
