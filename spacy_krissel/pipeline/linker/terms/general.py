@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ....index.protocol import Mask
+import numpy as np
+
 from ....kb.snapshot import KBSnapshot
 from ....mentions.general_words import Readings, readings
 from ...settings import LinkerSettings
@@ -46,7 +47,7 @@ class GeneralTerm(Term):
 
 
 def _read(
-    kb: KBSnapshot, found: Mapping[str, Readings], allowed: Mask | None
+    kb: KBSnapshot, found: Mapping[str, Readings], allowed: np.ndarray | None
 ) -> Iterator[tuple[str, str]]:
     """Yield each text that is no name, and what it is read as, if that is known.
 
