@@ -7,8 +7,8 @@ from ..lexical.ngrams import canonical_form
 
 # Nouns that say of a part of the body only that something is wrong with it. Vocabularies use the
 # first two (`DISEASES`). The others follow many of the words before these in unlabelled abstracts,
-# and gained more links than they lost on the training splits of NCBI Disease and BC5CDR's diseases;
-# "anomaly", "deficit", "insufficiency" and "symptom" lost more.
+# and lost no more links than they gained on the training splits of NCBI Disease and BC5CDR's
+# diseases; "anomaly", "deficit", "insufficiency" and "symptom" lost more.
 GENERAL = (
     *("disease", "disorder", "abnormality", "complication", "condition", "damage", "deficiency"),
     *("disturbance", "dyscrasia", "dysfunction", "illness", "impairment", "injury", "insult"),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from test_search_terms import make_kb
 
 from spacy_krissel.kb.search_result import SearchResult
-from spacy_krissel.mentions.general_words import GENERAL, readings
+from spacy_krissel.mentions.general_words import GENERAL, is_reading, readings
 from spacy_krissel.pipeline.linker.confidence import MAX_UNNAMED, with_confidence
 from spacy_krissel.pipeline.linker.match import VARIANT, match_codes
 from spacy_krissel.pipeline.linker.query import Found, Query
@@ -74,6 +74,9 @@ def test_general_words_stand_for_disease(kb, mention, text):
     result = SearchResult.padded(1, 8)
     result.entities[:] = np.arange(8)
     assert match_codes(read(kb, mention), result).max() <= VARIANT
+    # The spelling is that of a name, too, once the mention is reworded.
+    result.parts["spelling"] = np.ones((1, 8), dtype=np.float32)
+    assert match_codes(read(kb, mention), result).max() <= VARIANT
 
 
 @pytest.mark.parametrize(
@@ -118,6 +121,12 @@ def test_term_is_off_without_comparison_of_names(kb):
     assert of(LinkerSettings(), kb.snapshot()) is None
     off = LinkerSettings(lexical_weight=0.5, use_general_words=False)
     assert of(off, kb.snapshot()) is None
+
+
+def test_found_general_words_are_told_from_other_words():
+    """The finder's variant is the same for both."""
+    assert all(map(is_reading, ["kidney injury", "damage to the kidney", "Kidney lesions"]))
+    assert not any(map(is_reading, ["renal disease", "kidney disorders", "renal stone", ""]))
 
 
 def test_reworded_mention_is_no_listed_name(kb):
