@@ -1,10 +1,11 @@
 """A worker that links parts of a corpus."""
 
 import ctypes
+import gc
 import io
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -19,6 +20,10 @@ from ..mining.reading import Unit
 from ..pipeline.pipeline_io import MAX_IDS, find_linker, load_pipeline, mention_setters
 from ..render.formats.corpus_rows import ROW_WRITERS, Rows
 from .corpus_parts import Part, parts_of
+
+# Parts read before the first memory zone: the tokenizer caches words only outside of zones, and is
+# three times slower without its cache.
+WARMUP_PARTS = 2
 
 
 class LinkingSettings(NamedTuple):
@@ -98,6 +103,10 @@ class PartLinker:
         # Parts of the unit that is being read, and the place of the next one.
         self._parts: Iterator[Part] = iter(())
         self._next = (-1, 0)
+        self._n_linked = 0
+        # Loaded objects stay: exclude them from garbage collection.
+        gc.collect()
+        gc.freeze()
 
     def __call__(self, request: Request) -> Linked:
         part = self._read(request) if request.part is None else request.part
@@ -120,8 +129,11 @@ class PartLinker:
         content = io.BytesIO()
         if part.n_docs:
             # Words and docs of a part are freed with it.
-            with one_thread(), self._nlp.memory_zone():
+            is_cold = self._n_linked < WARMUP_PARTS
+            zone = nullcontext() if is_cold else self._nlp.memory_zone()
+            with one_thread(), zone:
                 self._write(part, record, content)
+            self._n_linked += 1
             _trim()
         return Linked(content.getvalue() if record["docs"] else b"", record)
 

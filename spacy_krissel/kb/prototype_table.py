@@ -331,7 +331,7 @@ class PrototypeTable:
         canonical form has the hash: (n,). The names of an entity are read once.
         """
         known = self._name_hashes
-        for entity in set(entities.tolist()) - known.keys():
+        for entity in {each for each in entities.tolist() if each not in known}:
             taken = take_rows(self.table.select(["kind", "mention"]), self.by_entity.at(entity))
             pairs = zip(*taken.to_pydict().values(), strict=True)
             names = [canonical_form(text) for kind, text in pairs if KINDS[kind] in NAME_KINDS]

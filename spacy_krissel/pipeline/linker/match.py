@@ -57,7 +57,7 @@ def match_codes(query: Query, result: SearchResult) -> np.ndarray:
         codes = np.where(spelt > 0, np.maximum(codes, SPELLING), codes)
     codes[query.reworded] = np.minimum(codes[query.reworded], VARIANT)
     for row, found in query.found.items():
-        named = np.isin(entities[row], found.entities)
+        named = found.has(entities[row])
         if found.variant in WORD_VARIANTS:
             codes[row, named] = VARIANT
         elif found.variant == "abbreviation":

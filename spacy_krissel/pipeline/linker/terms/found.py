@@ -75,9 +75,9 @@ class FoundTerm(Term):
             return None
         scores = np.zeros(len(pairs.mentions), dtype=np.float32)
         edges = np.searchsorted(pairs.mentions, np.arange(len(query) + 1))
-        for row, (entities, _) in query.found.items():
+        for row, found in query.found.items():
             here = slice(edges[row], edges[row + 1])
-            scores[here] = np.where(np.isin(pairs.entities[here], entities), 0, LOSS)
+            scores[here] = np.where(found.has(pairs.entities[here]), 0, LOSS)
         return scores
 
 
