@@ -10,9 +10,9 @@ processes are killed.
 again, with another name of the store where one is found, and other digits where there are some, so
 that no text occurs twice. `measure` and `kill` run `krissel link --format parquet` in a process of
 its own and read Linux's /proc: processor seconds of all processes, and the peak of the memory that
-is not mapped, of all together (what forked processes share is counted for each). `kill` ends
-processes at random (a worker, the driver, or all), starts a run that ended again, and compares the
-parts with those of an undisturbed run by one process.
+is not mapped, of all together (proportional set size: what processes share is counted once). `kill`
+ends processes at random (a worker, the driver, or all), starts a run that ended again, and compares
+the parts with those of an undisturbed run by one process.
 """
 
 import gzip
@@ -268,16 +268,16 @@ class Run:
             try:
                 fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
                 self.seconds[pid] = (int(fields[11]) + int(fields[12])) / TICKS
-                lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+                lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
             except (OSError, IndexError):
                 continue
             sizes = {
                 name: int(rest.split()[0]) / 1024
                 for name, _, rest in (line.partition(":") for line in lines)
-                if name.startswith("Rss")
+                if name.startswith("Pss_")
             }
-            private += sizes.get("RssAnon", 0) + sizes.get("RssShmem", 0)
-            mapped = max(mapped, sizes.get("RssFile", 0))
+            private += sizes.get("Pss_Anon", 0) + sizes.get("Pss_Shmem", 0)
+            mapped += sizes.get("Pss_File", 0)
         self.n_processes = max(self.n_processes, len(pids))
         self.peak_private = max(self.peak_private, private)
         self.peak_mapped = max(self.peak_mapped, mapped)

@@ -15,6 +15,7 @@ from .tables import (
     check_report,
     improvement,
     markdown_head,
+    markdown_meanings,
     markdown_table,
     percent,
 )
@@ -30,6 +31,16 @@ KINDS = {
     "missed": "no prediction overlaps the gold mention",
     "spurious": "no gold mention overlaps the prediction",
 }
+COLUMNS = {
+    "F1": "harmonic mean of precision and recall over all documents",
+    "95 %": "the interval of the column before it: bootstrap over documents",
+    "macro F1": "mean of the documents' F1, without documents that have no gold or predicted link",
+    "improvement": (
+        "F1 of the pipeline minus that of the dictionary, in points, with its paired interval"
+    ),
+}
+# Explained below the tables with these titles.
+LEGENDS = {"Systems": COLUMNS, "Errors": KINDS}
 # Number of the most frequent errors of each kind in the report. The file of errors has all.
 N_EXAMPLES = 5
 # Number of characters of a cell in the terminal.
@@ -86,8 +97,8 @@ class EndToEndReport:
         parts = markdown_head(self.name, self._facts(), self.data["command"])
         for title, rows in self._tables().items():
             parts += [f"## {title}", markdown_table(rows)]
-            if title == "Errors":
-                parts.append("\n".join(f"- {kind}: {meant}" for kind, meant in KINDS.items()))
+            if title in LEGENDS:
+                parts.append(markdown_meanings(LEGENDS[title].items()))
         return "\n\n".join(parts) + "\n"
 
     def to_table(self) -> str:

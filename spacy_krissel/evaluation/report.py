@@ -21,6 +21,7 @@ from .tables import (
     compared_rows,
     fact_rows,
     markdown_head,
+    markdown_meanings,
     markdown_table,
     scale,
     slice_rows,
@@ -192,8 +193,16 @@ class Report:
 
     def to_markdown(self) -> str:
         parts = markdown_head(self.name, fact_rows(self.data), self.data["command"])
-        parts += ["## Systems", markdown_table(system_rows(self.data))]
-        parts += ["## Slices", markdown_table(slice_rows(self.data))]
+        tables = {"Systems": system_rows(self.data), "Slices": slice_rows(self.data)}
+        for title, rows in tables.items():
+            parts += [f"## {title}", markdown_table(rows)]
+        # One line for all that mean the same, such as R@1 and R@5.
+        terms: dict[str, str] = {}
+        for rows in tables.values():
+            for term in (*rows[0], *(row[0] for row in rows)):
+                if found := meaning(term):
+                    terms.setdefault(found, term)
+        parts += ["## Terms", markdown_meanings((term, found) for found, term in terms.items())]
         return "\n\n".join(parts) + "\n"
 
     def to_table(self) -> str:

@@ -240,8 +240,7 @@ def strict_line(nil: dict[str, Any]) -> str:
 
 def markdown_head(title: str, facts: Sequence[tuple[str, str]], command: str) -> list[str]:
     """Return the first paragraphs of a report: title, facts and the command."""
-    lines = (f"- {markdown_text(name)}: {markdown_text(value)}" for name, value in facts)
-    parts = [f"# {markdown_text(title)}", "\n".join(lines)]
+    parts = [f"# {markdown_text(title)}", markdown_meanings(facts)]
     # As one line of code, nothing in it is Markdown.
     return [*parts, f"    {' '.join(command.split())}"] if command.strip() else parts
 
@@ -250,6 +249,11 @@ def markdown_table(rows: Sequence[Row]) -> str:
     lines = ["| " + " | ".join(markdown_text(cell) for cell in row) + " |" for row in rows]
     rule = "| --- |" + " ---: |" * (len(rows[0]) - 1)
     return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def markdown_meanings(terms: Iterable[tuple[str, str]]) -> str:
+    """Return a list of terms with their meanings."""
+    return "\n".join(f"- {markdown_text(term)}: {markdown_text(found)}" for term, found in terms)
 
 
 def _system_cells(figures: dict[str, Any], difference: dict[str, Any] | None) -> Row:

@@ -11,6 +11,7 @@ from ..mentions.abbreviations import definitions, with_variants
 from ..mining.matcher import SHORT_ACRONYM, SHORT_NAME, is_acronym, plain_letters
 from ..mining.name_table import is_searched
 from ..util.folding import GREEK_NAMES, ROMAN, fold_name
+from ..util.memory import Remembered
 from .coordination import coordinated
 from .table import NameBags
 from .words import STRICT_CHARS, TextWords, WordReader, stem, stems_of
@@ -36,8 +37,6 @@ VARIANTS: tuple[Variant, ...] = ("name", "spelling", "form", "order", "word")
 SPELLING, FORM, ORDER, WORD = range(1, len(VARIANTS))
 # Maximum number of words that are searched for one by one.
 FEW_WORDS = 8
-# Texts that are remembered with what they are names of.
-MAX_REMEMBERED = 1 << 19
 _LONG_WORD = re.compile(r"[^\W\d_]{3}")
 _GREEK = frozenset(map(stem, GREEK_NAMES.values()))
 _OPENING = re.compile(r"[(\[]")
@@ -118,11 +117,11 @@ class NameFinder:
         self._worst = VARIANTS.index(worst)
         self._use_abbreviations, self._lone_acronyms = use_abbreviations, lone_acronyms
         self._reader = WordReader()
-        self._named: dict[tuple[str, int, int], Named | None] = {}
+        self._named: Remembered[tuple[str, int, int], Named | None] = Remembered()
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what was read, which another thread may change meanwhile.
-        return {**vars(self), "_reader": WordReader(), "_named": {}}
+        return {**vars(self), "_reader": WordReader(), "_named": Remembered()}
 
     def find(self, texts: Sequence[str]) -> list[list[Match]]:
         """Return the matches in each text, from left to right."""
@@ -204,8 +203,6 @@ class NameFinder:
         try:
             return self._named[key]
         except KeyError:
-            if len(self._named) >= MAX_REMEMBERED:
-                self._named.clear()
             named = self._named[key] = self._read(surface, self._tables[table], bag)
             return named
 

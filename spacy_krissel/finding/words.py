@@ -18,7 +18,7 @@ CONJUNCTIONS = frozenset(["and", "or"])
 # Shorter words have no plural.
 MIN_PLURAL = 4
 # Number of known words at which all are forgotten.
-MAX_WORDS = 1 << 20
+MAX_WORDS = 1 << 17
 # What stands between two words: white space or hyphens; a character that a name crosses only as
 # written; one that no name crosses.
 FREE, STRICT, BARRIER = range(3)

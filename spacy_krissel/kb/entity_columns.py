@@ -17,6 +17,7 @@ from ..ontology.entity import Entity, prefixes_of, spellings
 from ..ontology.table import LISTS
 from ..ontology.table import SCHEMA as WHOLE
 from ..util.lock import Lock, once
+from ..util.memory import Remembered
 from .columns import BATCH_ROWS, check_table, on_disk, read_table, take_rows, write_table
 
 FILE, DETAILS_FILE = "entities.arrow", "details.arrow"
@@ -303,16 +304,18 @@ class EntityTable:
 
     def known_rows(self, entities: Sequence[str]) -> list[int]:
         """Return the rows of those ids that are here. Each is looked up once."""
-        rows = self._rows_by_id
-        for entity in entities:
-            if entity not in rows:
-                row = self.resolve(entity)
-                rows[entity] = -1 if row is None else row
-        return [rows[entity] for entity in entities if rows[entity] >= 0]
+        return [row for row in map(self._row_of, entities) if row >= 0]
+
+    def _row_of(self, entity: str) -> int:
+        found = self._rows_by_id.get(entity)
+        if found is None:
+            row = self.resolve(entity)
+            found = self._rows_by_id[entity] = -1 if row is None else row
+        return found
 
     @once
-    def _rows_by_id(self) -> dict[str, int]:
-        return {}
+    def _rows_by_id(self) -> Remembered[str, int]:
+        return Remembered()
 
     def unknown(
         self, what: str, unknown: Sequence[str], known: Sequence[str] | None = None

@@ -19,6 +19,7 @@ from ..lexical.index import LexicalIndex
 from ..lexical.ngrams import canonical_form, hashed
 from ..util.disk import coded_damage
 from ..util.lock import Lock, once
+from ..util.memory import Remembered
 from ..views import View, evidence, name_evidence
 from .columns import (
     BLOCK_ROWS,
@@ -33,8 +34,6 @@ from .columns import (
 
 FILE, VECTORS_FILE, REFERENCES_FILE = "prototypes.arrow", "vectors.npy", "references.npy"
 LEXICAL_DIR = "lexical"
-# Names that are remembered with whether an entity has them.
-MAX_ANSWERS = 1 << 18
 # Stored by number: new kinds go to the end.
 Kind = Literal["name", "mention", "gold", "reference", "replaced", "class"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -330,22 +329,25 @@ class PrototypeTable:
         """Return which of the `entities` (n,) have a name, not only an annotated mention, whose
         canonical form has the hash: (n,). The names of an entity are read once.
         """
-        known = self._name_hashes
-        for entity in {each for each in entities.tolist() if each not in known}:
+        known = {entity: self._hashes_of(entity) for entity in set(entities.tolist())}
+        pairs = zip(entities.tolist(), hashes.tolist(), strict=True)
+        return np.array([hash_ in known[entity] for entity, hash_ in pairs], dtype=bool)
+
+    def _hashes_of(self, entity: int) -> frozenset[int]:
+        """Return the hashes of the canonical forms of an entity's names."""
+        found = self._name_hashes.get(entity)
+        if found is None:
             taken = take_rows(self.table.select(["kind", "mention"]), self.by_entity.at(entity))
             pairs = zip(*taken.to_pydict().values(), strict=True)
             names = [canonical_form(text) for kind, text in pairs if KINDS[kind] in NAME_KINDS]
-            known[entity] = frozenset(hashed(names).tolist())
-        pairs = zip(entities.tolist(), hashes.tolist(), strict=True)
-        return np.array([hash_ in known[entity] for entity, hash_ in pairs], dtype=bool)
+            found = self._name_hashes[entity] = frozenset(hashed(names).tolist())
+        return found
 
     def has_name(self, entity: int, name: str) -> bool:
         """Return whether an entity has a name, in any spelling (`are_names`). Answers are
         remembered."""
         found = self._answers.get((entity, name))
         if found is None:
-            if len(self._answers) >= MAX_ANSWERS:
-                self._answers.clear()
             hashes = hashed([canonical_form(name)])
             found = self._answers[entity, name] = bool(
                 self.are_names(np.array([entity]), hashes)[0]
@@ -353,12 +355,12 @@ class PrototypeTable:
         return found
 
     @once
-    def _answers(self) -> dict[tuple[int, str], bool]:
-        return {}
+    def _answers(self) -> Remembered[tuple[int, str], bool]:
+        return Remembered()
 
     @once
-    def _name_hashes(self) -> dict[int, frozenset[int]]:
-        return {}
+    def _name_hashes(self) -> Remembered[int, frozenset[int]]:
+        return Remembered()
 
     @once
     def in_text(self) -> Mask:

@@ -1,11 +1,17 @@
-"""Memory of a process: mapped arrays, and collections of garbage."""
+"""Memory of a process: mapped arrays, collections of garbage, and what is remembered."""
 
+import ctypes
 import gc
 import mmap
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+# Items: some MB where keys are a few words.
+MAX_REMEMBERED = 1 << 16
 # New objects between two collections, instead of 700.
 MANY_OBJECTS = 50_000
 
@@ -28,3 +34,22 @@ def few_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def trim_heap() -> None:
+    """Give freed memory back, which glibc would keep. It takes milliseconds."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+class Remembered(dict[Key, Value]):
+    """A dictionary that is emptied before an item is added to `MAX_REMEMBERED` others.
+
+    Another thread may empty it at any time: read an item once, with `get` or in a `try`.
+    """
+
+    def __setitem__(self, key: Key, value: Value) -> None:
+        if len(self) >= MAX_REMEMBERED:
+            self.clear()
+        super().__setitem__(key, value)

@@ -396,3 +396,4 @@ def test_a_report_shows_the_most_frequent_errors_first(make_text_nlp, make_doc, 
     assert rows == [["4", "0 |"], ["3", "cold"], ["1", "ms"]]
     assert "| spurious | 1 | x | D6 \\<Odd & Sons> disease |" in shown
     assert "- missed: no prediction overlaps" in shown
+    assert "- macro F1: mean of the documents' F1" in shown

@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -72,14 +73,31 @@ def test_processes_write_the_bytes_of_one(
 
 
 def test_killed_runs_write_the_same_parts(pipeline, corpus, tmp_path, monkeypatch):
+    """A worker, then the driver is killed while they write; `kill` in benchmarks/link_corpus.py
+    does so at random."""
     monkeypatch.syspath_prepend(BENCHMARKS)
     script = importlib.import_module("link_corpus")
-    # Long enough to be killed meanwhile; benchmarks/link_corpus.py kills more of longer runs.
     for path in corpus.iterdir():
-        path.write_text(path.read_text() * 15)
-    script.kill(
-        pipeline, corpus, tmp_path / "work", kills=2, part_chars=4_000, unit_bytes=1, seed=1
-    )
+        path.write_text(path.read_text() * 30)
+    sizes = {"part_chars": 4_000, "unit_bytes": 1}
+    output = tmp_path / "killed"
+    run = script.Run(pipeline, corpus, output, 2, None, **sizes)
+
+    def wait_for_parts(n):
+        until = time.monotonic() + 120
+        while len([*tmp_path.glob(".killed.partial/part-*")]) < n and time.monotonic() < until:
+            time.sleep(0.01)
+        assert run.is_running(), "too few parts"
+
+    wait_for_parts(2)
+    script.end(run.pids("worker")[0])
+    wait_for_parts(6)
+    script.end(run.process.pid)
+    run.process.wait()
+    assert not output.exists()
+    assert script.Run(pipeline, corpus, output, 2, None, **sizes).process.wait() == 0
+    link(pipeline, corpus, tmp_path / "whole", **{**SETTINGS, "part_chars": 4_000})
+    assert contents(output) == contents(tmp_path / "whole")
 
 
 def test_ray_writes_the_bytes_of_one_process_and_loses_a_machine(

@@ -1,4 +1,4 @@
-"""Mapped arrays that give their memory back, and collections of garbage."""
+"""Mapped arrays that give their memory back, collections of garbage, and what is remembered."""
 
 import gc
 import re
@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spacy_krissel.util.memory import few_collections, forget_pages
+from spacy_krissel.util import memory
+from spacy_krissel.util.memory import Remembered, few_collections, forget_pages
 
 
 def resident_kib():
@@ -51,3 +52,11 @@ def test_thresholds_of_collections_are_restored(before, within):
         assert gc.get_threshold() == before
     finally:
         gc.set_threshold(*own)
+
+
+def test_what_is_remembered_is_bounded(monkeypatch):
+    monkeypatch.setattr(memory, "MAX_REMEMBERED", 3)
+    found = Remembered()
+    for number in range(10):
+        found[number] = str(number)
+        assert found[number] == str(number) and len(found) <= 3

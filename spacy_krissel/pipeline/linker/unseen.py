@@ -18,7 +18,7 @@ from .terms.vectors import VectorTerm
 # Prototypes examined per candidate, and their minimum: an entity has many.
 PER_CANDIDATE, MIN_PROTOTYPES = 16, 256
 
-folded = lru_cache(maxsize=200_000)(fold_name)
+folded = lru_cache(maxsize=1 << 16)(fold_name)
 
 
 class Unseen(NamedTuple):
