@@ -15,8 +15,9 @@ from spacy.util import filter_spans, minibatch
 
 from ..corpora.link_table import RANDOM, WHY
 from ..errors import Errors, KrisselError, wrong_setting
-from ..mentions.annotations import NIL, set_spans, spans_of
+from ..mentions.annotations import FOUND, NIL, set_spans, spans_of
 from ..mentions.gold_mentions import ID_KEY, document_id
+from ..pipeline.finder import KrisselFinder
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters
 from ..pipeline.settings import LINKER
 from ..render.formats.own import table_lines
@@ -224,13 +225,29 @@ def _reason(mention: Mention) -> str:
 def answered(
     docs: LinkedDocs, nlp: Language, name: str, batch_size: int
 ) -> Iterator[tuple[Doc, Answers]]:
-    """Yield each doc with the links of another pipeline for its mentions."""
+    """Yield each doc with the links of another pipeline for its mentions. Of those that the first
+    pipeline's finder found, the other's says by which name."""
     key = find_linker(nlp, name).cfg["spans_key"]
     if name not in nlp.pipe_names:
         nlp.enable_pipe(name)
+    finders = [
+        pipe
+        for _, pipe in nlp.pipeline
+        if isinstance(pipe, KrisselFinder) and (pipe.linker_name, pipe.cfg.spans_key) == (name, key)
+    ]
     with nlp.select_pipes(disable=mention_setters(nlp)):
         for batch in minibatch(docs, batch_size):
             unlinked = [_unlinked(doc, nlp, docs.key, key) for doc in batch]
+            found = [
+                {(span.start, span.end) for span in spans_of(doc, docs.key) if span._.get(FOUND)}
+                for doc in batch
+            ]
+            mentions = [
+                [span for span in spans_of(doc, key) if (span.start, span.end) in own]
+                for doc, own in zip(unlinked, found, strict=True)
+            ]
+            for finder in finders:
+                finder.describe(unlinked, mentions)
             for doc, linked in zip(batch, nlp.pipe(unlinked, batch_size=batch_size), strict=True):
                 yield doc, {(span.start, span.end): _answer(span) for span in spans_of(linked, key)}
 
@@ -241,8 +258,14 @@ def _unlinked(doc: Doc, nlp: Language, key: str, new_key: str) -> Doc:
     copy = Doc(
         nlp.vocab, words=words, spaces=spaces, user_data={ID_KEY: doc.user_data.get(ID_KEY, "")}
     )
-    spans = [Span(copy, span.start, span.end, label=span.label_) for span in spans_of(doc, key)]
+    spans = [
+        Span(copy, span.start, span.end, label=span.label_, span_id=span.id_)
+        for span in spans_of(doc, key)
+    ]
     set_spans(copy, spans if new_key else filter_spans(spans), new_key)
+    if key in doc.spans and new_key:
+        # Where spans are fragments of one mention.
+        copy.spans[new_key].attrs.update(doc.spans[key].attrs)
     return copy
 
 

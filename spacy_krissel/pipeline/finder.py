@@ -256,14 +256,20 @@ class KrisselFinder(KrisselPipe):
             if matches or any(not token.is_space for token in doc):
                 self._write(doc, matches)
 
+    def describe(self, docs: Sequence[Doc], mentions: Sequence[Sequence[Span]]) -> None:
+        """Say of given mentions of each doc by which name they would be found, as if they were."""
+        for doc, matches, spans in zip(docs, self.predict(docs), mentions, strict=True):
+            tokens = _tokens_at(doc)[0]
+            said: dict[tuple[int, int], Match] = {}
+            for match in sorted(matches, key=lambda match: match.apart is not None):
+                said.setdefault(tokens(*(match.apart or match.fragments[0])), match)
+            for span in spans:
+                if (span.start, span.end) in said:
+                    span._.set(FOUND, _said(said[span.start, span.end]))
+
     def _write(self, doc: Doc, matches: Sequence[Match]) -> None:
         key = self.cfg.spans_key
-        starts, lengths = doc.to_array(["IDX", "LENGTH"]).astype(np.int64).T
-        first, last = starts.tolist(), (starts + lengths).tolist()
-
-        def tokens(start: int, end: int) -> tuple[int, int]:
-            return bisect_right(last, start), bisect_left(first, end)
-
+        tokens, first, last = _tokens_at(doc)
         if key:
             self._write_group(doc, matches, tokens)
             return
@@ -388,6 +394,14 @@ def _annotated(doc: Doc, kb: PrototypeKB) -> dict[tuple[int, int], tuple[str, ..
         if ids:
             gold[span.start_char, span.end_char] = ids
     return gold
+
+
+def _tokens_at(doc: Doc) -> tuple[Callable[[int, int], tuple[int, int]], list[int], list[int]]:
+    """Return the function from offsets in characters to those of the tokens that they touch, and
+    the first and last offsets of all tokens."""
+    starts, lengths = doc.to_array(["IDX", "LENGTH"]).astype(np.int64).T
+    first, last = starts.tolist(), (starts + lengths).tolist()
+    return lambda start, end: (bisect_right(last, start), bisect_left(first, end)), first, last
 
 
 def _said(match: Match) -> dict[str, Any]:

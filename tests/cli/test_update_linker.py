@@ -15,6 +15,7 @@ from spacy_krissel.commands.distill_encoder import distill
 from spacy_krissel.commands.update_linker import show_update
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Origin, Prototype
+from spacy_krissel.mentions.annotations import spans_of
 from spacy_krissel.pipeline import pipeline_io
 from spacy_krissel.pipeline.pipeline_io import configure, find_linker
 from spacy_krissel.serving.corrected import CorrectedLinker, Document, Mention
@@ -199,6 +200,29 @@ def test_the_same_release_changes_nothing(linker, linker_folder):
         for nlp in (spacy.load(linker), found.nlp)
     ]
     assert fit == [0.5, 0.5]
+
+
+def test_what_the_finder_says_is_compared_by_the_new_finder(tmp_path):
+    """Forms of names that only the finder knows, and a part of a coordination."""
+    names = ("bone tumour", "soft palate", "soft tissue", "wheezing", "lung abscess")
+    first = write(
+        tmp_path / "first.jsonl", [Entity(f"B:{i}", name) for i, name in enumerate(names)]
+    )
+    build(first, tmp_path / "built")
+    texts = tmp_path / "texts.txt"
+    texts.write_text("Tumours of the bones, abscesses of the lung; soft palate and tissues.\n")
+    for key in ("", "found"):
+        linker = tmp_path / f"linker{key}"
+        nlp = spacy.load(tmp_path / "built")
+        for pipe in ("krissel_finder", "krissel_linker"):
+            configure(nlp, pipe, spans_key=key)
+        # What is only similar is not linked.
+        configure(nlp, "krissel_linker", min_confidence=0.8)
+        pipeline_io.save_pipeline(nlp, linker, name="krissel_linker")
+        doc = nlp(texts.read_text().strip())
+        assert sum(span.kb_id_ != "NIL" for span in spans_of(doc, key)) >= 3
+        counts = update(linker, first, texts=texts).counts
+        assert counts["link", "same entity"] == len(spans_of(doc, key))
 
 
 def test_settings_and_other_components_stay(linker, second, tmp_path):
