@@ -953,8 +953,8 @@ class Warnings:
         "abbreviation, such as MSH."
     )
     KW108 = (
-        "[KW108] {count} obsolete ids of '{path}' state a replacement that leads to no entity of "
-        "the file: {examples}. Expected `replaced_by`, or one `consider`, with an id of the file. "
+        "[KW108] {count} obsolete ids of '{path}' state a replacement that leads to no single "
+        "entity of the file: {examples}. Expected `replaced_by`, or one `consider`, with an id of the file. "
         "If you know the entity, add the obsolete id to its alternative ids."
     )
     KW109 = (

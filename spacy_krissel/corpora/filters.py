@@ -152,6 +152,13 @@ def rewrite_ids(
     def is_ambiguous(concept: str) -> bool:
         return isinstance(ontology, OntologyStore) and len(set(ontology.rows_of(concept))) > 1
 
+    def with_hint(concept: str) -> str:
+        if not isinstance(ontology, OntologyStore):
+            return concept
+        prefixed = (add_prefix(concept, prefix) for prefix in sorted(ontology.id_prefixes))
+        found = next(filter(None, map(ontology.resolve, prefixed)), "")
+        return f"{concept}, with its prefix {found}" if found else concept
+
     def rewritten(concept: str, prefix: str) -> str:
         # The added prefix distinguishes the id from an equal one.
         if (prefixed := add_prefix(concept, prefix)) != concept:
@@ -172,7 +179,10 @@ def rewrite_ids(
             kb_id = NIL
         elif unknown:
             report.record_issue(
-                "unknown_ids", annotated.file_of(mention), mention.line, ", ".join(unknown)
+                "unknown_ids",
+                annotated.file_of(mention),
+                mention.line,
+                ", ".join(map(with_hint, unknown)),
             )
         return replace(mention, kb_id=kb_id)
 

@@ -6,6 +6,7 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
+from spacy_krissel import Entity
 from spacy_krissel.corpora.convert import convert, read_docs
 from spacy_krissel.corpora.doc_bins import GoldSplit
 from spacy_krissel.corpora.readers import detect_format
@@ -14,6 +15,7 @@ from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.mentions.gold_ids import is_composite, split_ids
 from spacy_krissel.mentions.gold_mentions import SPANS_KEY, gold_mentions
+from spacy_krissel.ontology.store import write_store
 
 ONE = "1|t|Gout and salt.\n1\t0\t4\tGout\tDisease\tOMIM:7|D2\n1\t9\t13\tsalt\tChemical\t-1\n"
 TWO = (
@@ -151,6 +153,14 @@ def test_ids_missing_from_the_ontology_are_counted(tmp_path):
     with pytest.warns(KrisselWarning, match=r"KW208\] 1 mention.*a\.txt, line 2 \(OMIM:8\)"):
         (doc,) = read_docs(path, spacy.blank("en"), ontology=KnownIds())
     assert doc.ents[0].kb_id_ == "D2|OMIM:8"
+
+
+def test_a_missing_prefix_is_named(tmp_path):
+    store = write_store([Entity("NCBITaxon:3708", "rape")], tmp_path / "store")
+    path = tmp_path / "a.txt"
+    path.write_text("1|t|Rape\n1\t0\t4\tRape\tSpecies\t3708\n")
+    with pytest.warns(KrisselWarning, match=r"\(3708, with its prefix NCBITaxon:3708\)"):
+        list(read_docs(path, spacy.blank("en"), ontology=store))
 
 
 def test_ids_missing_from_the_ontology_become_nil(tmp_path):
