@@ -954,8 +954,8 @@ class Warnings:
     )
     KW108 = (
         "[KW108] {count} obsolete ids of '{path}' state a replacement that leads to no single "
-        "entity of the file: {examples}. Expected `replaced_by`, or one `consider`, with an id of the file. "
-        "If you know the entity, add the obsolete id to its alternative ids."
+        "entity of the file: {examples}. Expected `replaced_by`, or one `consider`, with an id of "
+        "the file. If you know the entity, add the obsolete id to its alternative ids."
     )
     KW109 = (
         "[KW109] {count} entities of '{path}' have no label in the language '{language}', and are "

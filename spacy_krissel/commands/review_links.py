@@ -225,8 +225,8 @@ def _reason(mention: Mention) -> str:
 def answered(
     docs: LinkedDocs, nlp: Language, name: str, batch_size: int
 ) -> Iterator[tuple[Doc, Answers]]:
-    """Yield each doc with the links of another pipeline for its mentions. Of those that the first
-    pipeline's finder found, the other's says by which name."""
+    """Yield each doc with the links of another pipeline for its mentions. Its own finder says by
+    which name it finds those that the first pipeline's finder found."""
     key = find_linker(nlp, name).cfg["spans_key"]
     if name not in nlp.pipe_names:
         nlp.enable_pipe(name)
