@@ -161,11 +161,10 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
     if data["reliability"] is not None:
         bins = data["reliability"]["bins"]
         shares = ", ".join(
-            f"{percent(each['confidence'])} is {percent(each['right'])}" for each in bins
+            f"{percent(each['confidence'])} %: {percent(each['right'])} %" for each in bins
         )
-        facts.append(
-            ("confidence", f"expected calibration error {data['reliability']['ece']:.3f}; {shares}")
-        )
+        error = f"expected calibration error {data['reliability']['ece']:.3f}"
+        facts.append(("confidence", f"{error}; correct at a confidence of {shares}"))
     if data["span"]:
         interval = bounds(data["span"]["interval"])
         facts.append(("span and id", f"{_precision_recall_line(data['span'])} (95 %: {interval})"))
