@@ -14,8 +14,9 @@ FOLDER holds the publishers' files:
 - `depmap.obo`, `Cellosaurus.tsv.gz`: cell lines of DepMap to Cellosaurus.
 
 Each vocabulary is built without text and with the settings of `krissel build`, whose confidence is
-fitted to its own names only (`--precision`). A link is correct if it is one of the term's ids. A
-term whose ids the vocabulary lacks is left out.
+fitted to its own names only. The mean confidence of the links is `--precision`, as
+in `krissel map`. A link is correct if it is one of the term's ids. A term whose ids the vocabulary
+lacks is left out.
 """
 
 import csv
@@ -28,12 +29,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+import numpy as np
 import typer
 from wasabi import msg
 
 from spacy_krissel.commands.build_linker import build
 from spacy_krissel.corpora.term_lists import Term
 from spacy_krissel.evaluation.baselines import exact_match, tfidf
+from spacy_krissel.evaluation.confidence import lowest_confidence
 from spacy_krissel.evaluation.records import LinkRecord
 from spacy_krissel.mentions.annotations import NIL
 from spacy_krissel.ontology.entity import Entity
@@ -93,9 +96,9 @@ def main(
 def measure(gold: GoldSet, work: Path, precision: float) -> dict:
     """Link the terms of a set, and return precision and recall, also by confidence."""
     store = OntologyStore(work / gold.vocabulary)
-    linker_path = work / f"{gold.vocabulary}-linker-{precision}"
+    linker_path = work / f"{gold.vocabulary}-linker"
     if not linker_path.exists():
-        build([store.path], linker_path, precision=precision)
+        build([store.path], linker_path)
     terms = {
         term: own
         for term, ids in sorted(gold.terms.items())
@@ -103,7 +106,6 @@ def measure(gold: GoldSet, work: Path, precision: float) -> dict:
     }
     nlp = load_pipeline(linker_path)
     linker = find_linker(nlp)
-    threshold = linker.cfg["min_confidence"]
     # All links with their confidence, from which those at any level follow.
     linker.cfg["min_confidence"] = 0.0
     listed = [Term(term, "") for term in terms]
@@ -112,6 +114,10 @@ def measure(gold: GoldSet, work: Path, precision: float) -> dict:
         if span.kb_id_ != NIL:
             best = next(each for each in span._.krissel_candidates if each["id"] == span.kb_id_)
             links.append((best["confidence"], span.kb_id_ in terms[term.label]))
+
+    sure = np.array([confidence for confidence, _ in links])
+    # As `krissel map --precision` does it.
+    threshold = lowest_confidence(sure, sure, np.ones(len(sure)), precision)
 
     def at(level: float) -> dict[str, float]:
         return figures([right for sure, right in links if sure >= level], len(terms))

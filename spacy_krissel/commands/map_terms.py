@@ -1,16 +1,19 @@
 """Mapping of terms, or of the nodes of a graph, to entities, as SSSOM."""
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 from spacy.tokens import Span
 
 from ..corpora.report import CorpusReport
 from ..corpora.term_lists import Term, read_terms
-from ..errors import wrong_setting
+from ..errors import KrisselWarning, wrong_setting
+from ..evaluation.confidence import Precision, lowest_confidence
 from ..graphs.graph import Graph
 from ..graphs.read import ENDINGS, GRAPHML, LINES, ending_of
 from ..graphs.write import edges_path
@@ -20,12 +23,15 @@ from ..pipeline.linked_terms import linked_terms
 from ..pipeline.pipeline_io import find_linker, load_pipeline
 from ..pipeline.settings import LINKER
 from ..render.mappings import KINDS, kind_of, term_mapping
-from ..render.sssom import NO_LICENSE, Curies, Mapping, write_sssom
+from ..render.sssom import NO_LICENSE, NOT_FOUND, Curies, Mapping, write_sssom
 from ..util.atomic import atomic_file, check_file
 from ..util.outputs import writes
 from ..util.progress import reading_bar, size_of
 from ..util.settings import Fraction, OneOf, PositiveInt, checked
-from .map_nodes import NodeMapper
+from .map_nodes import BY_ID, CHAINED, NodeMapper
+
+# Predicate of a term and a candidate that is not its entity.
+OTHER = "skos:relatedMatch"
 
 
 @writes("output", "merge", next_to={"merge": edges_path})
@@ -43,6 +49,7 @@ def map_terms(
     mapping_set_id: str = "",
     object_source: str = "",
     min_confidence: Fraction | None = None,
+    precision: Precision | None = None,
     name: str = LINKER,
     batch_size: PositiveInt = 128,
     progress: bool = False,
@@ -64,6 +71,8 @@ def map_terms(
     object_source: Vocabulary of the knowledge base, as CURIE or address: obo:mondo
     min_confidence: Lowest confidence of a mapping; other terms are sssom:NoTermFound; default: the
         linker's own
+    precision: Mean confidence of the mappings: the least sure are left out until it is reached, and
+        all terms are linked twice. Nodes that their ids map do not count
     name: Name of the linker in the pipeline
     batch_size: Number of terms per batch
 
@@ -85,12 +94,20 @@ def map_terms(
     merged = None if merge is None else Path(merge)
     is_graph = merged is not None or any(ending_of(each) in (GRAPHML, LINES) for each in paths)
     _check(paths, output, merged, license, mapping_set_id)
+    if None not in (precision, min_confidence):
+        raise wrong_setting("precision", precision, "nothing with min_confidence")
     if is_graph and top_k > 1:
         raise wrong_setting("top_k", top_k, "1 for a graph")
-    report, columns = CorpusReport(), {"label_column": label_column, "id_column": id_column}
+    columns = {"label_column": label_column, "id_column": id_column}
+    report = CorpusReport()
+
+    def read(report: CorpusReport) -> Graph | list[Iterator[Term]]:
+        if is_graph:
+            return Graph(paths, report, **columns)
+        return [_begun(read_terms(each, report, **columns)) for each in paths]
+
     # A list without terms is refused before the pipeline is loaded.
-    read = [] if is_graph else [_begun(read_terms(each, report, **columns)) for each in paths]
-    graph = Graph(paths, report, **columns) if is_graph else None
+    source = read(report)
     nlp = load_pipeline(pipeline)
     linker = find_linker(nlp, name)
     if top_k > linker.n_candidates_kept():
@@ -104,13 +121,26 @@ def map_terms(
     if name not in nlp.pipe_names:
         nlp.enable_pipe(name)
     curies = Curies()
-    nodes = graph and NodeMapper(graph, nlp, linker, curies, report)
-    if nodes:
-        rows = nodes.mappings(batch_size, progress=progress)
-    else:
-        linked = linked_terms(nlp, chain(*read), linker.cfg["spans_key"], batch_size)
+
+    def mapped(
+        source: Graph | list[Iterator[Term]], report: CorpusReport, curies: Curies
+    ) -> tuple[Iterator[Mapping], NodeMapper | None]:
+        if isinstance(source, Graph):
+            nodes = NodeMapper(source, nlp, linker, curies, report)
+            return nodes.mappings(batch_size, progress=progress), nodes
+        linked = linked_terms(nlp, chain(*source), linker.cfg["spans_key"], batch_size)
         bar = reading_bar(linked, size_of(paths), show=progress, unit=" terms", desc="Mapping")
-        rows = _rows(bar, linker.kb, curies, report, top_k)
+        return _rows(bar, linker.kb, curies, report, top_k), None
+
+    if precision is not None:
+        linker.cfg["min_confidence"] = 0.0
+        other = CorpusReport()
+        with warnings.catch_warnings():
+            # The second reading warns.
+            warnings.simplefilter("ignore", KrisselWarning)
+            rows, _ = mapped(read(other), other, Curies())
+            linker.cfg["min_confidence"] = _least_confidence(rows, precision)
+    rows, nodes = mapped(source, report, curies)
     ids = {"mapping_set_id": mapping_set_id, "object_source": object_source}
     with atomic_file(output) as temporary:
         write_sssom(temporary, rows, curies, license=license, **ids)
@@ -153,6 +183,24 @@ def _check(
         raise wrong_setting("merge", str(merged), expected)
 
 
+def _least_confidence(rows: Iterator[Mapping], precision: float) -> float:
+    """Return the confidence below which mappings are left out, so that the mean of the others is
+    this precision. Raises KrisselError K006 if they have no confidence."""
+    found = [
+        float(row.confidence)
+        for row in rows
+        if row.confidence
+        and row.object_id != NOT_FOUND
+        and row.predicate_id != OTHER
+        and row.mapping_justification not in (BY_ID, CHAINED)
+    ]
+    if not found:
+        raise wrong_setting("precision", precision, "no precision: no mapping has a confidence")
+    sure = np.array(found)
+    # They are rounded to three digits.
+    return max(0.0, lowest_confidence(sure, sure, np.ones(len(sure)), precision) - 0.0005)
+
+
 def _begun(read: Iterator[Term]) -> Iterator[Term]:
     """Return an iterator whose first item was read."""
     return chain([next(read)], read)
@@ -179,5 +227,5 @@ def _mappings(term: Term, span: Span, kb: PrototypeKB, curies: Curies) -> Iterat
     if linked == NIL:
         yield term_mapping(term, {}, kb, curies)
     for index, each in enumerate(candidates):
-        other = "skos:relatedMatch" if index or linked == NIL else ""
+        other = OTHER if index or linked == NIL else ""
         yield term_mapping(term, each, kb, curies, other)

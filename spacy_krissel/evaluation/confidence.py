@@ -239,7 +239,7 @@ def fit_confidence(
             share = share_without_entity(odds)
             confidence = replace(confidence, nil_share=share)
     level, right, weight, is_nil = _expected(confidence, unseen, nil)
-    least = _lowest_confidence(level, right, weight, precision)
+    least = lowest_confidence(level, right, weight, precision)
     linked = weight * (level >= least)
     data = {
         "version": __version__,
@@ -580,7 +580,7 @@ def _expected(
     )
 
 
-def _lowest_confidence(
+def lowest_confidence(
     confidence: np.ndarray, right: np.ndarray, weights: np.ndarray, precision: float
 ) -> float:
     """Return the lowest confidence, `MIN_CONFIDENCE` or more, at which mentions with these

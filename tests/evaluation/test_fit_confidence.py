@@ -18,8 +18,8 @@ from spacy_krissel.evaluation.confidence import (
     CrossFitted,
     _as_in_texts,
     _fit,
-    _lowest_confidence,
     fit_confidence,
+    lowest_confidence,
     parts_of_names,
     read_phrases,
     share_without_entity,
@@ -50,16 +50,16 @@ def test_the_fit_recovers_the_true_coefficients():
 def test_the_minimum_confidence_reaches_the_requested_precision():
     confidence, right = np.array([0.25, 0.9, 0.6, 0.8]), np.array([0.0, 1.0, 0.5, 1.0])
     weights = np.array([1.0, 1.0, 2.0, 1.0])
-    assert _lowest_confidence(confidence, right, weights, 1.0) == 0.8
-    assert _lowest_confidence(confidence, right, weights, 0.75) == 0.6
-    assert _lowest_confidence(confidence, right, weights, 0.6) == 0.25
+    assert lowest_confidence(confidence, right, weights, 1.0) == 0.8
+    assert lowest_confidence(confidence, right, weights, 0.75) == 0.6
+    assert lowest_confidence(confidence, right, weights, 0.6) == 0.25
     # Mentions of equal confidence are linked together.
-    assert _lowest_confidence(np.array([0.9, 0.5, 0.5]), right[1:], weights[1:], 0.7) == 0.5
-    assert _lowest_confidence(np.array([0.9, 0.5, 0.5]), right[[1, 1, 0]], np.ones(3), 0.7) == 0.9
+    assert lowest_confidence(np.array([0.9, 0.5, 0.5]), right[1:], weights[1:], 0.7) == 0.5
+    assert lowest_confidence(np.array([0.9, 0.5, 0.5]), right[[1, 1, 0]], np.ones(3), 0.7) == 0.9
     # Out of reach: only the most confident are linked.
-    assert _lowest_confidence(confidence, np.zeros(4), weights, 0.5) == 0.9
+    assert lowest_confidence(confidence, np.zeros(4), weights, 0.5) == 0.9
     # Never all, however precise.
-    assert _lowest_confidence(confidence / 10, np.ones(4), weights, 0.5) == MIN_CONFIDENCE
+    assert lowest_confidence(confidence / 10, np.ones(4), weights, 0.5) == MIN_CONFIDENCE
 
 
 def test_hidden_names_that_are_nearly_another_name_weigh_as_in_texts():
@@ -75,7 +75,7 @@ def test_hidden_names_that_are_nearly_another_name_weigh_as_in_texts():
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_zero_weights_cause_no_division_by_zero(tmp_path):
     confidence, right = np.array([0.95, 0.9, 0.25]), np.array([1.0, 1.0, 0.0])
-    assert _lowest_confidence(confidence, right, np.array([0.0, 1.0, 1.0]), 0.8) == 0.9
+    assert lowest_confidence(confidence, right, np.array([0.0, 1.0, 1.0]), 0.8) == 0.9
     # Of two entities with a name each, none is found without it.
     nlp = spacy.load(build([Entity("A", "gout"), Entity("B", "asthma")], tmp_path / "nlp").output)
     for nil_share in (0.03, 0.0):

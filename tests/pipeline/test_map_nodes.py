@@ -8,6 +8,7 @@ from command_line import invoke
 
 from spacy_krissel.commands.map_terms import map_terms
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.evaluation.confidence import MIN_CONFIDENCE
 
 # A synonym, an alternative id, a label of another entity, a label that no entity has, no label.
 NODES = """\
@@ -90,6 +91,36 @@ def test_min_confidence_decides_what_is_merged(built_linker, graph, tmp_path):
     assert confidences == {"low": 2, "high": 0}
     one, two, three, *chained = [float(row["confidence"]) for row in rows_of(tmp_path / "low.tsv")]
     assert chained == pytest.approx([one * two, one * three], abs=2e-3)
+
+
+@pytest.mark.parametrize("is_graph", [False, True])
+def test_a_precision_leaves_out_the_least_sure(built_linker, tmp_path, is_graph):
+    """The mean confidence of what is left is the precision, of as many terms as possible."""
+    names = ["epistaxis", "nosebleed", "nosebleeed", "nose bleeding", "cephalgias", "zzq"]
+    rows = "".join(f"X:{i}\t{name}\n" for i, name in enumerate(names))
+    source = tmp_path / "terms_nodes.tsv"
+    source.write_text(f"id\tname\n{rows}")
+
+    def mapped(**settings):
+        output = tmp_path / f"{settings}.tsv"
+        merge = {"merge": tmp_path / f"{settings}_nodes.tsv"} if is_graph else {}
+        map_terms(built_linker, [source], output, **merge, **settings)
+        return {
+            row["subject_id"]: float(row["confidence"])
+            for row in rows_of(output)
+            if row["object_id"].startswith("HP:") and "Chain" not in row["mapping_justification"]
+        }
+
+    every = mapped(min_confidence=0.0)
+    for precision in (0.5, 0.8, 0.95):
+        found, ordered = mapped(precision=precision), sorted(every.values(), reverse=True)
+        n = len(found)
+        assert found and sum(found.values()) / n >= precision - 1e-3
+        assert sorted(found.values(), reverse=True) == ordered[:n]
+        next_one = ordered[n] if n < len(ordered) else 0
+        assert next_one < MIN_CONFIDENCE or sum(ordered[: n + 1]) / (n + 1) < precision
+    with pytest.raises(KrisselError, match="K006.*precision"):
+        mapped(precision=0.9, min_confidence=0.5)
 
 
 def test_sssom_library_reads_the_mappings(built_linker, graph, tmp_path):
