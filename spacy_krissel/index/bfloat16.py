@@ -14,6 +14,9 @@ from .protocol import Rows, Scores, Vectors, read_only
 MIN_QUERIES = 256
 # Queries and vectors compared at a time: their scores are 8 MB.
 QUERY_ROWS, BLOCK_ROWS = 512, 8_192
+# Multiples of queries that are multiplied: torch (oneDNN) keeps up to 1,024 compiled products, a MB
+# each for another number of rows.
+PADDED_ROWS = 128
 # Consecutive scores of which the maximum is compared first.
 MAX_GROUP = 32
 # Rows kept per query for the second pass, at first and per result. Beyond half of them, as when all
@@ -67,7 +70,9 @@ def _near(blocks: Iterable[Block], queries: Vectors, k: int) -> tuple[Rows, Rows
 
     lengths = np.sqrt(np.einsum("nd,nd->n", queries, queries, dtype=np.float64))
     lengths = np.maximum(lengths, np.finfo(np.float64).tiny)
-    unit, _, lost = _rounded((queries / lengths[:, None]).astype(np.float32))
+    scaled = np.zeros((-(-len(queries) // PADDED_ROWS) * PADDED_ROWS, queries.shape[1]), np.float32)
+    scaled[: len(queries)] = queries / lengths[:, None]
+    unit, _, lost = _rounded(scaled)
     shape = len(queries), MIN_NEAR + NEAR_PER_RESULT * k
     near, bits = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int16)
     counts, lowest = np.zeros(shape[0], dtype=np.int64), np.full(shape[0], LOWEST)
@@ -109,12 +114,12 @@ class _Product:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the ordered bits of the scores (q, b), and the maximum of each `size` scores.
 
-        lowest (q,): the lowest score that counts, raised where none is known. margin: by how much
-        less than the k-th highest counts.
+        unit: queries, and rows that do not count. lowest (q,): the lowest score that counts, raised
+        where none is known. margin: by how much less than the k-th highest counts.
         """
         from . import kernel
 
-        scores = self._bits(unit, rounded)
+        scores = self._bits(unit, rounded)[: len(lowest)]
         maxima = np.empty((len(scores), -(-scores.shape[1] // size)), dtype=np.int16)
         kernel.group_maxima(scores, size, maxima)
         is_first = lowest[0] == LOWEST and k < scores.shape[1]
