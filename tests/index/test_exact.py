@@ -273,6 +273,24 @@ def test_memory_mapped_vectors_are_searched_without_a_warning(rounded, dtype, tm
     ).mean() > 0.999
 
 
+def test_batches_of_any_size_multiply_few_shapes(rounded, monkeypatch):
+    """Torch keeps what it compiled for each shape."""
+    import torch
+
+    shapes, multiply, draw = set(), torch.mm, np.random.default_rng(0)
+
+    def noted(left, right, **options):
+        shapes.add((left.shape, right.shape))
+        return multiply(left, right, **options)
+
+    monkeypatch.setattr(torch, "mm", noted)
+    index = ExactIndex()
+    index.build(draw.normal(size=(2_000, 16)).astype(np.float32))
+    for n in range(1, 700, 7):
+        index.search(draw.normal(size=(n, 16)).astype(np.float32), 3)
+    assert 1 < len(shapes) <= bfloat16.QUERY_ROWS // bfloat16.PADDED_ROWS
+
+
 def test_few_queries_are_searched_without_bfloat16(rounded, monkeypatch):
     monkeypatch.setattr(bfloat16, "MIN_QUERIES", MIN_QUERIES)
     index = ExactIndex()

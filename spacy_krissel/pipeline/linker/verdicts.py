@@ -25,6 +25,8 @@ from .terms.term import Pairs, Term
 # Evidence of verdicts on like mentions, in units of the score: added to a right entity, and taken
 # from a rejected one. Both for one verdict in the same context.
 GAIN, LOSS = 0.05, 0.2
+# A rejection counts as this part of a verdict: who rejects an entity here may want it elsewhere.
+AGAINST = 0.33
 # The same in log-odds of the confidence.
 ODDS = 3.0
 # Lowest confidence that evidence for a new name starts from, and the highest that any leads to. On
@@ -146,16 +148,16 @@ def _with_missing(
 
 def _net(query: Query, result: SearchResult) -> np.ndarray:
     """Return the evidence for each candidate (q, k): the sum of the cosines with the mentions that
-    are it, less those that are not."""
+    are it, less `AGAINST` of those that are not."""
     table, (mentions, rows) = query.kb.verdicts, query.alike
     cosines = _cosines(query, table, mentions, rows)
     net = np.zeros(result.entities.shape)
     found = result.entities >= 0
-    for groups, sign in ((table.right, 1.0), (table.rejected, -1.0)):
+    for groups, weight in ((table.right, 1.0), (table.rejected, -AGAINST)):
         entities, owner = groups.take(rows)
         is_it = result.entities[mentions[owner]] == entities[:, None]
         pair, column = np.nonzero(is_it)
-        np.add.at(net, (mentions[owner[pair]], column), sign * cosines[owner[pair]])
+        np.add.at(net, (mentions[owner[pair]], column), weight * cosines[owner[pair]])
     is_none = table.no_entity[rows]
     none = np.bincount(mentions[is_none], cosines[is_none], minlength=len(net))
     return np.where(found, net - none[:, None], 0)
