@@ -1014,7 +1014,8 @@ class Warnings:
     )
     KW208 = (
         "[KW208] {count} mention(s) have an id that is not in the ontology, and were kept: "
-        "{examples}. Check that the corpus and the ontology belong together."
+        "{examples}. Check that the corpus and the ontology belong together, and that ids have "
+        "their prefix (`krissel convert --prefix`)."
     )
     KW209 = (
         "[KW209] No mention has the label(s) {missing}. Expected labels of the corpus; found: "

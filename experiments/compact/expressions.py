@@ -1,5 +1,5 @@
-"""Links of expressions of the training splits' errors, as a table: the expression, its entity, and
-the best candidate of a pipeline.
+"""Links of expressions of the training splits' errors, as a table: the expression, its entity, the
+best candidate of a pipeline, and whether it is the entity (1).
 
     python experiments/compact/expressions.py STORE PIPELINE > before.tsv
 """
@@ -14,7 +14,7 @@ from spacy_krissel.ontology.store import OntologyStore
 
 store, nlp = OntologyStore(sys.argv[1]), spacy.load(sys.argv[2])
 linker = nlp.get_pipe("krissel_linker")
-linker.cfg["min_confidence"] = 0.0
+linker.cfg["min_confidence"], linker.cfg["threshold"] = 0.0, None
 n_correct = 0
 lines = Path(__file__).with_name("expressions.tsv").read_text().splitlines()
 for line in lines:

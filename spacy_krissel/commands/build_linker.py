@@ -254,7 +254,7 @@ def build(asked: BuildSettings) -> Built:
 
     Without text, the compact encoder that ships with this package compares names. With text,
     mentions of unambiguous names are mined and become prototypes; the encoder is trained on them if
-    there are 500 or more. An interrupted build resumes where it stopped.
+    there are 500 or more. An interrupted build resumes, except its training.
 
     RETURNS: the pipeline, saved at `output`, and its figures.
     Raises KrisselError K005 (the output is something else), K006 (a setting), K680 (other

@@ -2,6 +2,7 @@
 
 import gc
 import io
+import multiprocessing
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -22,9 +23,9 @@ from ..util.memory import trim_heap
 from .corpus_parts import Part, parts_of
 
 # Parts read before the first memory zone: the tokenizer caches words only outside of zones, and is
-# three times slower without its cache.
+# several times slower without its cache.
 WARMUP_PARTS = 2
-# Without a trim, the free memory between what is kept grows by 40 MB per 1,000 docs.
+# Without a trim, the free memory between what is kept grows by tens of MB per 1,000 docs.
 DOCS_PER_TRIM = 500
 
 
@@ -106,9 +107,10 @@ class PartLinker:
         self._parts: Iterator[Part] = iter(())
         self._next = (-1, 0)
         self._n_linked = 0
-        # Loaded objects stay: exclude them from garbage collection.
-        gc.collect()
-        gc.freeze()
+        if multiprocessing.parent_process() is not None:
+            # Loaded objects stay: exclude them from garbage collection.
+            gc.collect()
+            gc.freeze()
 
     def __call__(self, request: Request) -> Linked:
         part = self._read(request) if request.part is None else request.part
@@ -130,7 +132,7 @@ class PartLinker:
         }
         content = io.BytesIO()
         if part.n_docs:
-            # Words and docs of a part are freed with it.
+            # After the first parts, words of a part are freed with it.
             is_cold = self._n_linked < WARMUP_PARTS
             zone = nullcontext() if is_cold else self._nlp.memory_zone()
             with one_thread(), zone:

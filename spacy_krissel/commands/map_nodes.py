@@ -59,7 +59,9 @@ class NodeMapper:
         self._report.counts.update({"nodes": self.graph.n_nodes, "edges": self.graph.n_edges})
         return {key: self._report[key] for key in COUNTS}
 
-    def mappings(self, batch_size: int, *, progress: bool) -> Iterator[Mapping]:
+    def mappings(
+        self, batch_size: int, *, progress: bool, title: str = "Mapping"
+    ) -> Iterator[Mapping]:
         """Yield the mapping of each node to its entity, then of each node that is merged to the
         node that leads. batch_size: labels that are linked together."""
         named: list[Node] = []
@@ -71,7 +73,7 @@ class NodeMapper:
                 yield from self._with_id(node, *entities)
             else:
                 named.append(node)
-        with progress_bar(show=progress, total=len(named), desc="Mapping", unit=" nodes") as bar:
+        with progress_bar(show=progress, total=len(named), desc=title, unit=" nodes") as bar:
             for start in range(0, len(named), CHUNK):
                 part = named[start : start + CHUNK]
                 found = self._ground([each.label for each in part], batch_size=batch_size)

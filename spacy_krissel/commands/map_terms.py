@@ -71,8 +71,9 @@ def map_terms(
     object_source: Vocabulary of the knowledge base, as CURIE or address: obo:mondo
     min_confidence: Lowest confidence of a mapping; other terms are sssom:NoTermFound; default: the
         linker's own
-    precision: Mean confidence of the mappings: the least sure are left out until it is reached, and
-        all terms are linked twice. Nodes that their ids map do not count
+    precision: Mean confidence of the mappings, which are expected to be correct in this share: the
+        least sure are left out, and all below 0.2; if none is sure enough, the surest stay. Terms
+        are linked twice. Nodes that their ids map do not count
     name: Name of the linker in the pipeline
     batch_size: Number of terms per batch
 
@@ -116,6 +117,8 @@ def map_terms(
             "(`n_candidates`)"
         )
         raise wrong_setting("top_k", top_k, expected)
+    if precision is not None and not linker.cfg["confidence"]:
+        raise wrong_setting("precision", precision, "a linker with `krissel confidence`")
     if min_confidence is not None:
         linker.cfg["min_confidence"] = min_confidence
     if name not in nlp.pipe_names:
@@ -123,23 +126,30 @@ def map_terms(
     curies = Curies()
 
     def mapped(
-        source: Graph | list[Iterator[Term]], report: CorpusReport, curies: Curies
+        source: Graph | list[Iterator[Term]],
+        report: CorpusReport,
+        curies: Curies,
+        title: str = "Mapping",
     ) -> tuple[Iterator[Mapping], NodeMapper | None]:
         if isinstance(source, Graph):
             nodes = NodeMapper(source, nlp, linker, curies, report)
-            return nodes.mappings(batch_size, progress=progress), nodes
+            return nodes.mappings(batch_size, progress=progress, title=title), nodes
         linked = linked_terms(nlp, chain(*source), linker.cfg["spans_key"], batch_size)
-        bar = reading_bar(linked, size_of(paths), show=progress, unit=" terms", desc="Mapping")
+        bar = reading_bar(linked, size_of(paths), show=progress, unit=" terms", desc=title)
         return _rows(bar, linker.kb, curies, report, top_k), None
 
     if precision is not None:
-        linker.cfg["min_confidence"] = 0.0
+        least, linker.cfg["min_confidence"] = linker.cfg["min_confidence"], 0.0
         other = CorpusReport()
         with warnings.catch_warnings():
-            # The second reading warns.
+            # The second pass warns.
             warnings.simplefilter("ignore", KrisselWarning)
-            rows, _ = mapped(read(other), other, Curies())
-            linker.cfg["min_confidence"] = _least_confidence(rows, precision)
+            first = source if is_graph else read(other)
+            found = _confidences(mapped(first, other, Curies(), "Confidence")[0])
+        if len(found):
+            least = lowest_confidence(found, found, np.ones(len(found)), precision)
+        # They are rounded to three digits.
+        linker.cfg["min_confidence"] = max(0.0, least - 0.0005)
     rows, nodes = mapped(source, report, curies)
     ids = {"mapping_set_id": mapping_set_id, "object_source": object_source}
     with atomic_file(output) as temporary:
@@ -183,9 +193,8 @@ def _check(
         raise wrong_setting("merge", str(merged), expected)
 
 
-def _least_confidence(rows: Iterator[Mapping], precision: float) -> float:
-    """Return the confidence below which mappings are left out, so that the mean of the others is
-    this precision. Raises KrisselError K006 if they have no confidence."""
+def _confidences(rows: Iterator[Mapping]) -> np.ndarray:
+    """Return the confidences of the mappings of terms to entities by a link."""
     found = [
         float(row.confidence)
         for row in rows
@@ -194,11 +203,7 @@ def _least_confidence(rows: Iterator[Mapping], precision: float) -> float:
         and row.predicate_id != OTHER
         and row.mapping_justification not in (BY_ID, CHAINED)
     ]
-    if not found:
-        raise wrong_setting("precision", precision, "no precision: no mapping has a confidence")
-    sure = np.array(found)
-    # They are rounded to three digits.
-    return max(0.0, lowest_confidence(sure, sure, np.ones(len(sure)), precision) - 0.0005)
+    return np.array(found)
 
 
 def _begun(read: Iterator[Term]) -> Iterator[Term]:

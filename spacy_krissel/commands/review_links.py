@@ -17,8 +17,7 @@ from ..corpora.link_table import RANDOM, WHY
 from ..errors import Errors, KrisselError, wrong_setting
 from ..mentions.annotations import FOUND, NIL, set_spans, spans_of
 from ..mentions.gold_mentions import ID_KEY, document_id
-from ..pipeline.finder import KrisselFinder
-from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters
+from ..pipeline.pipeline_io import find_linker, finders_of, load_pipeline, mention_setters
 from ..pipeline.settings import LINKER
 from ..render.formats.own import table_lines
 from ..render.links import COLUMNS, link_row
@@ -232,8 +231,8 @@ def answered(
         nlp.enable_pipe(name)
     finders = [
         pipe
-        for _, pipe in nlp.pipeline
-        if isinstance(pipe, KrisselFinder) and (pipe.linker_name, pipe.cfg.spans_key) == (name, key)
+        for found, pipe in finders_of(nlp, name)
+        if found in nlp.pipe_names and pipe.cfg.spans_key == key
     ]
     with nlp.select_pipes(disable=mention_setters(nlp)):
         for batch in minibatch(docs, batch_size):

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from ..errors import KrisselWarning, Warnings
 from ..mentions.annotations import NIL
@@ -152,11 +152,16 @@ def rewrite_ids(
     def is_ambiguous(concept: str) -> bool:
         return isinstance(ontology, OntologyStore) and len(set(ontology.rows_of(concept))) > 1
 
+    @cache
     def with_hint(concept: str) -> str:
         if not isinstance(ontology, OntologyStore):
             return concept
         prefixed = (add_prefix(concept, prefix) for prefix in sorted(ontology.id_prefixes))
-        found = next(filter(None, map(ontology.resolve, prefixed)), "")
+        # An alternative id leads to another.
+        same = (
+            id_ for id_ in map(ontology.resolve, prefixed) if id_ and id_.endswith(f":{concept}")
+        )
+        found = next(same, "")
         return f"{concept}, with its prefix {found}" if found else concept
 
     def rewritten(concept: str, prefix: str) -> str:

@@ -79,8 +79,8 @@ MEANINGS = {
     "links won by": "the kind of the prototype with the best score: percent of links",
     "unmined entities": "entities without mined mentions as prototypes",
     "confidence": (
-        'the probability that the best candidate is correct; after "is", the fraction that was '
-        "correct"
+        "the probability that the best candidate is correct; after the colon, the fraction that "
+        "was correct"
     ),
     # Systems.
     "exact": "the entities with the mention's text as a name",
@@ -196,12 +196,13 @@ class Report:
         tables = {"Systems": system_rows(self.data), "Slices": slice_rows(self.data)}
         for title, rows in tables.items():
             parts += [f"## {title}", markdown_table(rows)]
-        # One line for all that mean the same, such as R@1 and R@5.
+        # The pipeline's name is no term. One line for all that mean the same: R@1, R@5.
+        own = self.data["pipeline"]["name"]
         terms: dict[str, str] = {}
         for rows in tables.values():
-            for term in (*rows[0], *(row[0] for row in rows)):
+            for term in (*rows[0], *(row[0] for row in rows if row[0] != own)):
                 if found := meaning(term):
-                    terms.setdefault(found, term)
+                    terms.setdefault(found, re.sub(r"^(R@|label:|type:).*", r"\1…", term))
         parts += ["## Terms", markdown_meanings((term, found) for found, term in terms.items())]
         return "\n\n".join(parts) + "\n"
 

@@ -17,7 +17,7 @@ SKIPPED = frozenset(["of", "the"])
 CONJUNCTIONS = frozenset(["and", "or"])
 # Shorter words have no plural.
 MIN_PLURAL = 4
-# Number of known words at which all are forgotten.
+# Number of known words at which all are forgotten: 20 MB.
 MAX_WORDS = 1 << 17
 # What stands between two words: white space or hyphens; a character that a name crosses only as
 # written; one that no name crosses.

@@ -14,8 +14,8 @@ from .protocol import Rows, Scores, Vectors, read_only
 MIN_QUERIES = 256
 # Queries and vectors compared at a time: their scores are 8 MB.
 QUERY_ROWS, BLOCK_ROWS = 512, 8_192
-# Multiples of queries that are multiplied: torch (oneDNN) keeps up to 1,024 compiled products, a MB
-# each for another number of rows.
+# Queries are padded to a multiple of this: torch (oneDNN) keeps up to 1,024 compiled products, and
+# each number of rows is another, of a MB.
 PADDED_ROWS = 128
 # Consecutive scores of which the maximum is compared first.
 MAX_GROUP = 32

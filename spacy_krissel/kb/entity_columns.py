@@ -303,7 +303,7 @@ class EntityTable:
         return mask
 
     def known_rows(self, entities: Sequence[str]) -> list[int]:
-        """Return the rows of those ids that are here. Each is looked up once."""
+        """Return the rows of those ids that are here. Answers are remembered."""
         return [row for row in map(self._row_of, entities) if row >= 0]
 
     def _row_of(self, entity: str) -> int:

@@ -327,8 +327,7 @@ class PrototypeTable:
 
     def are_names(self, entities: Rows, hashes: Rows) -> Mask:
         """Return which of the `entities` (n,) have a name, not only an annotated mention, whose
-        canonical form has the hash: (n,). The names of an entity are read once.
-        """
+        canonical form has the hash: (n,)."""
         known = {entity: self._hashes_of(entity) for entity in set(entities.tolist())}
         pairs = zip(entities.tolist(), hashes.tolist(), strict=True)
         return np.array([hash_ in known[entity] for entity, hash_ in pairs], dtype=bool)

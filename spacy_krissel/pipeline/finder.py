@@ -257,7 +257,7 @@ class KrisselFinder(KrisselPipe):
                 self._write(doc, matches)
 
     def describe(self, docs: Sequence[Doc], mentions: Sequence[Sequence[Span]]) -> None:
-        """Say of given mentions of each doc by which name they would be found, as if they were."""
+        """Set `krissel_found` of those given mentions of each doc that would be found."""
         for doc, matches, spans in zip(docs, self.predict(docs), mentions, strict=True):
             tokens = _tokens_at(doc)[0]
             said: dict[tuple[int, int], Match] = {}

@@ -253,11 +253,19 @@ def mention_setters(nlp: Language) -> list[str]:
     ]
 
 
+def finders_of(nlp: Language, linker: str) -> list[tuple[str, KrisselFinder]]:
+    """Return the finders of a linker, enabled or not, with their names."""
+    return [
+        (name, pipe)
+        for name, pipe in nlp.components
+        if isinstance(pipe, KrisselFinder) and pipe.linker_name == linker
+    ]
+
+
 def find_finder(nlp: Language, linker: str = LINKER) -> KrisselFinder:
-    """Return the finder of a linker, enabled or not. Raises KrisselError K620 if there is none."""
-    for _, pipe in nlp.components:
-        if isinstance(pipe, KrisselFinder) and pipe.linker_name == linker:
-            return pipe
+    """Return the first finder of a linker. Raises KrisselError K620 if there is none."""
+    for _, pipe in finders_of(nlp, linker):
+        return pipe
     found = ", ".join(nlp.component_names) or "nothing"
     raise KrisselError(Errors.K620.format(linker=linker, found=found))
 
@@ -268,9 +276,7 @@ def update_finders(nlp: Language, linker: str) -> None:
     `added_names` whose entities it lacks are kept in the pipeline's meta, and are found again as
     soon as it has them. Warns KW628 of these names.
     """
-    for name, pipe in nlp.components:
-        if not (isinstance(pipe, KrisselFinder) and pipe.linker_name == linker):
-            continue
+    for name, pipe in finders_of(nlp, linker):
         kb = find_linker(nlp, linker).kb
         pipe.read_names(kb)
         inactive = nlp.meta.setdefault("krissel", {}).setdefault(INACTIVE_NAMES, {})

@@ -43,8 +43,8 @@ def answer_requests(connection: Connection, linker: CorrectedLinker) -> None:
         send(connection, Message.of(linker.about()))
         chars = 0
         while chars < WARMUP_CHARS:
-            # The tokenizer caches words only outside of memory zones, and is five times slower
-            # without its cache.
+            # The tokenizer caches words only outside of memory zones, and is several times
+            # slower without its cache.
             chars += sum(len(document.text) for document in _answer_batch(connection, linker))
         while True:
             # What later texts add to the vocabulary is freed with the zone.

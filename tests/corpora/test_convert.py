@@ -156,11 +156,14 @@ def test_ids_missing_from_the_ontology_are_counted(tmp_path):
 
 
 def test_a_missing_prefix_is_named(tmp_path):
-    store = write_store([Entity("NCBITaxon:3708", "rape")], tmp_path / "store")
+    """Of the id itself, not of one that leads elsewhere."""
+    rape = Entity("NCBITaxon:3708", "rape", alt_ids=("NCBITaxon:7",))
+    store = write_store([rape], tmp_path / "store")
     path = tmp_path / "a.txt"
-    path.write_text("1|t|Rape\n1\t0\t4\tRape\tSpecies\t3708\n")
-    with pytest.warns(KrisselWarning, match=r"\(3708, with its prefix NCBITaxon:3708\)"):
-        list(read_docs(path, spacy.blank("en"), ontology=store))
+    for id_, shown in (("3708", "3708, with its prefix NCBITaxon:3708"), ("7", "7")):
+        path.write_text(f"1|t|Rape\n1\t0\t4\tRape\tSpecies\t{id_}\n")
+        with pytest.warns(KrisselWarning, match=rf"\({shown}\).*--prefix"):
+            list(read_docs(path, spacy.blank("en"), ontology=store))
 
 
 def test_ids_missing_from_the_ontology_become_nil(tmp_path):

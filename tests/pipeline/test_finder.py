@@ -18,6 +18,7 @@ from test_verdicts import said as annotated
 
 from spacy_krissel import Entity, add_corrections, add_rejections, build
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.mentions.annotations import spans_of
 from spacy_krissel.mentions.discontinuous import holds_fragments, read_fragments
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
@@ -180,6 +181,23 @@ def test_discontinuous_mentions_are_fragments_of_a_group(nlp):
         "palate": ["P"],
     }
     assert not holds_fragments(nlp("A kidney stone"), KEY)
+
+
+@pytest.mark.parametrize("key", ["", KEY])
+def test_given_mentions_are_described_as_found_ones(nlp, key):
+    pipe_of(nlp).cfg.spans_key = key
+    found = [*nlp.pipe(TEXTS)]
+    given = [nlp.make_doc(text) for text in TEXTS]
+    spans = [
+        [doc[each.start : each.end] for each in spans_of(other, key)]
+        for doc, other in zip(given, found, strict=True)
+    ]
+    pipe_of(nlp).describe(given, [own[1:] for own in spans])
+    said = [str(span._.krissel_found) for own in spans for span in own[1:]]
+    expected = [str(span._.krissel_found) for doc in found for span in [*spans_of(doc, key)][1:]]
+    assert said == expected and len(said) > 3
+    assert not any(own[0]._.krissel_found for own in spans if own)
+    assert not any(doc.ents or doc.spans for doc in given)
 
 
 def test_an_earlier_group_is_replaced(nlp):

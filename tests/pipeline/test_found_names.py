@@ -3,6 +3,7 @@
 import csv
 from collections import Counter
 
+import numpy as np
 import pytest
 import spacy
 from hypothesis import given
@@ -16,6 +17,7 @@ from spacy_krissel.commands.review_links import review
 from spacy_krissel.commands.review_names import COLUMNS, FoundName
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.lexical.ngrams import canonical_form
+from spacy_krissel.pipeline.linker.query import Found
 from spacy_krissel.pipeline.pipeline_io import find_finder, find_linker, update_finders
 from spacy_krissel.util.escape import text_of_cell
 
@@ -300,3 +302,9 @@ def test_added_names_of_lost_entities_are_kept_with_a_warning(pipeline, tmp_path
     update_finders(again, "krissel_linker")
     assert find_finder(again).cfg.added_names == {"nosebleed": "D3", "gone": "D3"}
     assert "inactive_names" not in again.meta["krissel"]
+
+
+@given(st.lists(st.integers(-1, 5), min_size=1, max_size=3), st.lists(st.integers(-1, 5)))
+def test_found_entities_are_compared_one_by_one(own, others):
+    expected = [each in own for each in others]
+    assert Found(own, "name").has(np.array(others, dtype=int)).tolist() == expected

@@ -236,3 +236,9 @@ def test_all_columns_of_the_input_are_kept(save_linker, tmp_path):
         "  - slot_name: input_Ward_no",
         "  - slot_name: input_confidence",
     ]
+
+
+def test_a_precision_needs_a_confidence(save_linker, terms, tmp_path):
+    with pytest.raises(KrisselError, match="K006.*precision.*krissel confidence"):
+        map_terms(save_linker(), terms, tmp_path / "out.tsv", precision=0.9)
+    assert not (tmp_path / "out.tsv").exists()

@@ -121,6 +121,12 @@ def test_a_precision_leaves_out_the_least_sure(built_linker, tmp_path, is_graph)
         assert next_one < MIN_CONFIDENCE or sum(ordered[: n + 1]) / (n + 1) < precision
     with pytest.raises(KrisselError, match="K006.*precision"):
         mapped(precision=0.9, min_confidence=0.5)
+    # None is sure enough: the surest stays.
+    source.write_text("id\tname\nX:1\tnosebleeed\nX:2\tnose bleeding\n")
+    assert [*mapped(precision=0.96).values()] == [max(every["X:2"], every["X:3"])]
+    # The linker's own limit holds where there is no confidence.
+    source.write_text("id\tname\nHP:0000421\tepistaxis\n")
+    assert len(mapped(precision=0.9001)) == (not is_graph)
 
 
 def test_sssom_library_reads_the_mappings(built_linker, graph, tmp_path):
