@@ -59,9 +59,7 @@ class NodeMapper:
         self._report.counts.update({"nodes": self.graph.n_nodes, "edges": self.graph.n_edges})
         return {key: self._report[key] for key in COUNTS}
 
-    def mappings(
-        self, batch_size: int, *, progress: bool, title: str = "Mapping"
-    ) -> Iterator[Mapping]:
+    def mappings(self, batch_size: int, *, progress: bool, title: str) -> Iterator[Mapping]:
         """Yield the mapping of each node to its entity, then of each node that is merged to the
         node that leads. batch_size: labels that are linked together."""
         named: list[Node] = []

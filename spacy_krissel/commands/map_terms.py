@@ -71,9 +71,9 @@ def map_terms(
     object_source: Vocabulary of the knowledge base, as CURIE or address: obo:mondo
     min_confidence: Lowest confidence of a mapping; other terms are sssom:NoTermFound; default: the
         linker's own
-    precision: Mean confidence of the mappings, which are expected to be correct in this share: the
-        least sure are left out, and all below 0.2; if none is sure enough, the surest stay. Terms
-        are linked twice. Nodes that their ids map do not count
+    precision: Mean confidence of the mappings: those with the lowest are left out, and all below
+        0.2. If none is enough, those with the highest stay. Terms are linked twice. Nodes that
+        their ids map do not count
     name: Name of the linker in the pipeline
     batch_size: Number of terms per batch
 
@@ -129,7 +129,7 @@ def map_terms(
         source: Graph | list[Iterator[Term]],
         report: CorpusReport,
         curies: Curies,
-        title: str = "Mapping",
+        title: str,
     ) -> tuple[Iterator[Mapping], NodeMapper | None]:
         if isinstance(source, Graph):
             nodes = NodeMapper(source, nlp, linker, curies, report)
@@ -150,7 +150,7 @@ def map_terms(
             least = lowest_confidence(found, found, np.ones(len(found)), precision)
         # They are rounded to three digits.
         linker.cfg["min_confidence"] = max(0.0, least - 0.0005)
-    rows, nodes = mapped(source, report, curies)
+    rows, nodes = mapped(source, report, curies, "Mapping")
     ids = {"mapping_set_id": mapping_set_id, "object_source": object_source}
     with atomic_file(output) as temporary:
         write_sssom(temporary, rows, curies, license=license, **ids)

@@ -156,7 +156,7 @@ def test_ids_missing_from_the_ontology_are_counted(tmp_path):
 
 
 def test_a_missing_prefix_is_named(tmp_path):
-    """Of the id itself, not of one that leads elsewhere."""
+    """An alternative id leads elsewhere, and has none."""
     rape = Entity("NCBITaxon:3708", "rape", alt_ids=("NCBITaxon:7",))
     store = write_store([rape], tmp_path / "store")
     path = tmp_path / "a.txt"

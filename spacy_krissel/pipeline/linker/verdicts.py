@@ -151,8 +151,8 @@ def _with_missing(
 
 def _net(query: Query, result: SearchResult) -> np.ndarray:
     """Return the evidence for each candidate (q, k): the sum of the cosines with the mentions that
-    are it, less `AGAINST` times those with the mentions that are not, and
-    those with mentions without an entity."""
+    are it, less `AGAINST` times those with the mentions that are not. Mentions without an entity
+    count against all."""
     table, (mentions, rows) = query.kb.verdicts, query.alike
     cosines = _cosines(query, table, mentions, rows)
     net = np.zeros(result.entities.shape)
