@@ -147,9 +147,9 @@ def map_terms(
             first = source if is_graph else read(other)
             found = _confidences(mapped(first, other, Curies(), "Confidence")[0])
         if len(found):
-            least = lowest_confidence(found, found, np.ones(len(found)), precision)
-        # They are rounded to three digits.
-        linker.cfg["min_confidence"] = max(0.0, least - 0.0005)
+            # They are rounded to three digits.
+            least = lowest_confidence(found, found, np.ones(len(found)), precision) - 0.0005
+        linker.cfg["min_confidence"] = least
     rows, nodes = mapped(source, report, curies, "Mapping")
     ids = {"mapping_set_id": mapping_set_id, "object_source": object_source}
     with atomic_file(output) as temporary:
