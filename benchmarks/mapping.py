@@ -14,8 +14,8 @@ FOLDER holds the publishers' files:
 - `depmap.obo`, `Cellosaurus.tsv.gz`: cell lines of DepMap to Cellosaurus.
 
 Each vocabulary is built without text and with the settings of `krissel build`, whose confidence is
-fitted to its own names only. The mean confidence of the links is `--precision`, as
-in `krissel map`. A link is correct if it is one of the term's ids. A term whose ids the vocabulary
+fitted to its own names only. The mean confidence of the links is `--precision`, as in `krissel
+map`. A link is correct if it is one of the term's ids. A term whose ids the vocabulary
 lacks is left out.
 """
 

@@ -96,7 +96,7 @@ def map_terms(
     is_graph = merged is not None or any(ending_of(each) in (GRAPHML, LINES) for each in paths)
     _check(paths, output, merged, license, mapping_set_id)
     if None not in (precision, min_confidence):
-        raise wrong_setting("precision", precision, "nothing with min_confidence")
+        raise wrong_setting("precision", precision, "no value, since `min_confidence` is set")
     if is_graph and top_k > 1:
         raise wrong_setting("top_k", top_k, "1 for a graph")
     columns = {"label_column": label_column, "id_column": id_column}
@@ -118,7 +118,8 @@ def map_terms(
         )
         raise wrong_setting("top_k", top_k, expected)
     if precision is not None and not linker.cfg["confidence"]:
-        raise wrong_setting("precision", precision, "a linker with `krissel confidence`")
+        expected = "a linker with a confidence (`krissel confidence`)"
+        raise wrong_setting("precision", precision, expected)
     if min_confidence is not None:
         linker.cfg["min_confidence"] = min_confidence
     if name not in nlp.pipe_names:

@@ -9,6 +9,7 @@ import numpy as np
 from ...kb.search_result import SearchResult
 from ...kb.snapshot import KBSnapshot
 from ...util.folding import fold_name
+from ...util.memory import MAX_REMEMBERED
 from ...views import View
 from .linking import search_candidates
 from .query import Query, Visible
@@ -18,7 +19,7 @@ from .terms.vectors import VectorTerm
 # Prototypes examined per candidate, and their minimum: an entity has many.
 PER_CANDIDATE, MIN_PROTOTYPES = 16, 256
 
-folded = lru_cache(maxsize=1 << 16)(fold_name)
+folded = lru_cache(maxsize=MAX_REMEMBERED)(fold_name)
 
 
 class Unseen(NamedTuple):
