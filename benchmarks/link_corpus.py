@@ -11,8 +11,8 @@ again, with another name of the store where one is found, and other digits where
 that no text occurs twice. `measure` and `kill` run `krissel link --format parquet` in a process of
 its own and read Linux's /proc: processor seconds of all processes, and the peak of the memory that
 is not mapped, of all together (proportional set size: what processes share is counted once). `kill`
-ends processes at random (a worker, the driver, or all), starts a run that ended again, and compares
-the parts with those of an undisturbed run by one process.
+ends processes at random (a worker, the driver, all, or with Ray its node), starts a run that ended
+again, and compares the parts with those of an undisturbed run by one process.
 """
 
 import gzip
@@ -52,6 +52,10 @@ INTERVAL = 2.0
 DIGITS = re.compile("[0-9]")
 # Arguments of a fork server, by which the workers' parent is known.
 FORK_SERVER = b"multiprocessing.forkserver"
+RAYLET = b"/raylet"
+# What `kill` ends: a lost worker is replaced, and after the others the run starts again.
+KINDS = ("worker", "worker", "driver", "all")
+RAY_KINDS = (*KINDS, "node", "node")
 
 
 @app.command()
@@ -172,7 +176,7 @@ def kill(
             until = time.perf_counter() + draw.uniform(0.2, 1.0) * seconds
             while run.is_running() and time.perf_counter() < until:
                 time.sleep(0.05)
-            kind = draw.choice(["worker", "worker", "driver", "all"])
+            kind = draw.choice(RAY_KINDS if ray else KINDS)
             if run.is_running() and (pids := run.pids(kind)):
                 killed[kind] += 1
                 for pid in pids if kind == "all" else [draw.choice(pids)]:
@@ -184,7 +188,8 @@ def kill(
             left = time.perf_counter() + 60
             while run.pids("all") and time.perf_counter() < left:
                 time.sleep(0.05)
-            if run.process.returncode not in (0, -signal.SIGKILL):
+            # Without its node, Ray ends the driver with a code of its own.
+            if run.process.returncode not in (0, -signal.SIGKILL) and kind != "node":
                 raise SystemExit(f"a run ended with {run.process.returncode}")
         if contents(output) != expected:
             raise SystemExit(f"the parts in {output} differ")
@@ -239,7 +244,8 @@ class Run:
         return self.process.poll() is None
 
     def pids(self, kind: str = "all") -> list[int]:
-        """Return the processes: "driver", "worker" (of a fork server, or Ray's), or "all"."""
+        """Return the processes: "driver", "worker" (of a fork server, or Ray's), "node" (Ray's
+        manager of a machine, which ends with its workers), or "all"."""
         if kind == "driver":
             return [self.process.pid]
         mark = f"{MARK}={self._mark}".encode()
@@ -253,6 +259,8 @@ class Run:
                 continue
         if kind == "all":
             return [*found]
+        if kind == "node":
+            return [pid for pid, (_, command) in found.items() if RAYLET in command.split(b"\0")[0]]
         return [
             pid
             for pid, (parent, command) in found.items()

@@ -1,8 +1,6 @@
 """A worker that links parts of a corpus."""
 
-import gc
 import io
-import multiprocessing
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -107,10 +105,6 @@ class PartLinker:
         self._parts: Iterator[Part] = iter(())
         self._next = (-1, 0)
         self._n_linked = 0
-        if multiprocessing.parent_process() is not None:
-            # Loaded objects stay: exclude them from garbage collection.
-            gc.collect()
-            gc.freeze()
 
     def __call__(self, request: Request) -> Linked:
         part = self._read(request) if request.part is None else request.part

@@ -2,6 +2,7 @@
 this machine, or actors of a Ray cluster.
 """
 
+import gc
 import multiprocessing
 import sys
 import traceback
@@ -218,6 +219,9 @@ def _serve(start: Start, channel: Any) -> None:
 def _started(start: Start) -> tuple[Any, Any]:
     work = _answer(lambda _: start(), None)
     failed = isinstance(work, (KrisselError, Failure))
+    # What was loaded stays: exclude it from the worker's garbage collection.
+    gc.collect()
+    gc.freeze()
     return work, work if failed else Event.READY
 
 

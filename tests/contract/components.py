@@ -52,6 +52,7 @@ RERANKERS = ["krissel_reranker-list", "krissel_reranker-pairs"]
 EXTRACTORS = ["krissel_span_extractor-words", "krissel_span_extractor-pieces"]
 # It has no model and is not trained.
 FINDERS = ["krissel_finder-names"]
+ALL = [*LINKERS, *RERANKERS, *EXTRACTORS, *FINDERS]
 FIRST = [LINKERS[0], RERANKERS[0], EXTRACTORS[0]]
 
 

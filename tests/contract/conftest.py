@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 import spacy
 from components import (
-    EXTRACTORS,
-    FINDERS,
+    ALL,
     LEARN_RATES,
-    LINKERS,
-    RERANKERS,
     STEPS,
     Component,
     kinds,
@@ -78,9 +75,8 @@ def makers(
     }
 
 
-@pytest.fixture(params=kinds(*LINKERS, *RERANKERS, *EXTRACTORS, *FINDERS))
-def component(
-    request,
+@pytest.fixture
+def component_of(
     makers,
     make_docs,
     links_of,
@@ -90,32 +86,42 @@ def component(
     source,
     names_source,
 ):
-    name, kind = request.param.split("-")
-    saver, maker = makers[name]
-    if name == "krissel_finder":
+    """Return a function that gives the component of a title."""
+
+    def component_of(title):
+        name, kind = title.split("-")
+        saver, maker = makers[name]
+        if name == "krissel_finder":
+            return Component(
+                name,
+                partial(saver, kind),
+                partial(maker, kind),
+                lambda nlp: [nlp.make_doc(doc.text) for doc in make_docs(nlp)],
+                found_in,
+                make_text_examples,
+                names_source,
+                0.0,
+                0,
+            )
+        finds = name == "krissel_span_extractor"
         return Component(
             name,
             partial(saver, kind),
             partial(maker, kind),
-            lambda nlp: [nlp.make_doc(doc.text) for doc in make_docs(nlp)],
-            found_in,
-            make_text_examples,
-            names_source,
-            0.0,
-            0,
+            make_docs,
+            entities_of if finds else links_of,
+            make_text_examples if finds else make_examples,
+            names_source if finds else source,
+            LEARN_RATES[kind],
+            STEPS.get(kind, 20),
         )
-    finds = name == "krissel_span_extractor"
-    return Component(
-        name,
-        partial(saver, kind),
-        partial(maker, kind),
-        make_docs,
-        entities_of if finds else links_of,
-        make_text_examples if finds else make_examples,
-        names_source if finds else source,
-        LEARN_RATES[kind],
-        STEPS.get(kind, 20),
-    )
+
+    return component_of
+
+
+@pytest.fixture(params=kinds(*ALL))
+def component(request, component_of):
+    return component_of(request.param)
 
 
 @pytest.fixture

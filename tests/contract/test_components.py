@@ -14,6 +14,7 @@ from functools import partial
 import pytest
 import spacy
 from components import (
+    ALL,
     EXTRACTORS,
     FINDERS,
     LINKERS,
@@ -161,14 +162,15 @@ from spacy.tokens import DocBin
 
 {read}
 
-def main(pipeline, docs, method):
+def main(method, *pipelines):
     multiprocessing.set_start_method(method)
-    nlp = spacy.load(pipeline)
-    docs = lambda: DocBin().from_disk(sys.argv[2]).get_docs(nlp.vocab)
-    # The parent first, so that its pools of threads exist when workers are forked.
-    here = read(nlp.pipe(docs()))
-    there = read(nlp.pipe(docs(), n_process=2, batch_size=2))
-    print(json.dumps([here, there]))
+    for pipeline in pipelines:
+        nlp = spacy.load(pipeline)
+        docs = lambda: DocBin().from_disk(pipeline + ".spacy").get_docs(nlp.vocab)
+        # The parent first, so that its pools of threads exist when workers are forked.
+        here = read(nlp.pipe(docs()))
+        there = read(nlp.pipe(docs(), n_process=2, batch_size=2))
+        print(json.dumps([here, there]))
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
@@ -206,30 +208,28 @@ def run_with_children(command, env, timeout=300):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_worker_processes_give_the_same_links(component, nlp, method, tmp_path):
-    check_processes(component, nlp, method, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("component", LINKERS[:1], indirect=True)
-def test_n_process_of_a_fork_server(component, nlp, tmp_path):
-    """Forked workers get the same data as spawned ones."""
-    check_processes(component, nlp, "forkserver", tmp_path)
-
-
-def check_processes(component, nlp, method, tmp_path):
+@pytest.mark.parametrize(
+    "method, titles", [("fork", ALL), ("spawn", ALL), ("forkserver", LINKERS[:1])]
+)
+def test_worker_processes_give_the_same_links(component_of, method, titles, tmp_path):
+    """All components in one program, which takes longer to start than they take."""
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"this system has no {method}")
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.replace("{read}", inspect.getsource(read)))
-    DocBin(docs=component.docs(nlp)).to_disk(tmp_path / "docs.spacy")
+    folders, expected = [], []
+    for title in titles:
+        component = component_of(title)
+        nlp = component.load()
+        folders.append(shutil.copytree(component.save(), tmp_path / title))
+        DocBin(docs=component.docs(nlp)).to_disk(tmp_path / f"{title}.spacy")
+        expected.append(read(nlp.pipe(component.docs(nlp))))
     # Two threads, without which there would be no pool that a fork could lose.
     env = {**os.environ, "OMP_NUM_THREADS": "2"}
-    command = [sys.executable, script, component.save(), tmp_path / "docs.spacy", method]
-    here, there = json.loads(run_with_children(list(map(str, command)), env))
-    assert there == here
-    assert here == read(nlp.pipe(component.docs(nlp)))
+    output = run_with_children([sys.executable, str(script), method, *map(str, folders)], env)
+    found = dict(zip(titles, map(json.loads, output.splitlines()), strict=True))
+    for (title, (here, there)), known in zip(found.items(), expected, strict=True):
+        assert there == here == known, title
 
 
 @linkers
