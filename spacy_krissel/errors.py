@@ -931,7 +931,7 @@ class Warnings:
         "first ids: {ids}. Give each entity its own id."
     )
     KW103 = (
-        "[KW103] {count} alternative ids belong to more than one entity. Each resolves to the "
+        "[KW103] Alternative ids of more than one entity: {count}. Each resolves to the "
         "entity with that primary id, or else to the first entity. The first such ids: {ids}. "
         "Remove them where that is wrong."
     )
@@ -1131,8 +1131,8 @@ class Warnings:
     )
     KW621 = (
         "[KW621] No mention was found in {n_docs} docs, so nothing was linked. Expected mentions "
-        "in {where}: check the component that sets them (the pipeline holds {found}). A finder "
-        "that was built with --find spelling finds no plurals; --find words does."
+        "in {where}: check the component that sets them (the pipeline holds {found}). `krissel "
+        "show PIPELINE NAME` lists names that are similar to a missed one."
     )
     KW622 = (
         "[KW622] '{name}' got a document without mentions, and no component has set {where}, so "

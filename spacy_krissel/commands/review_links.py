@@ -248,7 +248,10 @@ def answered(
             for finder in finders:
                 finder.describe(unlinked, mentions)
             for doc, linked in zip(batch, nlp.pipe(unlinked, batch_size=batch_size), strict=True):
-                yield doc, {(span.start, span.end): _answer(span) for span in spans_of(linked, key)}
+                yield (
+                    doc,
+                    {(span.start, span.end): answer_of(span) for span in spans_of(linked, key)},
+                )
 
 
 def _unlinked(doc: Doc, nlp: Language, key: str, new_key: str) -> Doc:
@@ -268,6 +271,7 @@ def _unlinked(doc: Doc, nlp: Language, key: str, new_key: str) -> Doc:
     return copy
 
 
-def _answer(span: Span) -> tuple[str, str]:
+def answer_of(span: Span) -> tuple[str, str]:
+    """Return the id of a link, or NIL, and the entity's name."""
     names = (each["name"] for each in span._.krissel_candidates if each["id"] == span.kb_id_)
     return span.kb_id_ or NIL, next(names, "")

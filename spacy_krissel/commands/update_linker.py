@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from spacy.language import Language
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
+from spacy.util import minibatch
 
 from ..building.fill import fill_kb
 from ..building.release import (
@@ -24,7 +25,7 @@ from ..errors import Errors, KrisselError
 from ..evaluation.confidence import NIL_SHARE, PRECISION, fit_confidence
 from ..kb.snapshot import KBSnapshot
 from ..mentions.annotations import NIL, spans_of
-from ..mentions.gold_mentions import document_id
+from ..mentions.gold_mentions import ID_KEY, document_id
 from ..ontology.build import NOT_REPEATED
 from ..ontology.entity import Entity
 from ..ontology.readers import detect_format
@@ -52,7 +53,7 @@ from ..views import MINED_CHARS, evidence, mention_view
 from .build_linker import read_sources, sources_of
 from .link_texts import LinkedDocs
 from .make_ontology import OntologySettings
-from .review_links import answered
+from .review_links import Answers, answer_of, answered
 
 # Smallest fraction of the entities of each source that a release of the same vocabulary keeps.
 MIN_KEPT = 0.5
@@ -91,6 +92,7 @@ SHOWN = {
     ("link", "followed"): 0,
     ("link", "other entity"): FEW,
     ("link", "linked now"): FEW,
+    ("link", "found now"): FEW,
     ("link", "NIL now"): FEW,
 }
 # Changes that are counted, but are no rows of the table.
@@ -435,9 +437,12 @@ def _fit_again(asked: UpdateSettings, linker: KrisselLinker, updated: Updated) -
 def _compare_links(
     docs: LinkedDocs, asked: UpdateSettings, release: Release, updated: Updated
 ) -> None:
-    """Add the links of the texts that change, and count all."""
+    """Add the links of the texts that change, and count all. Mentions in a .spacy file are those of
+    both pipelines; in other texts each finds its own."""
     nlp, disabled = updated.nlp, updated.nlp.disabled
-    for doc, answers in answered(docs, nlp, asked.name, asked.batch_size):
+    is_given = asked.texts is not None and asked.texts.suffix == ".spacy"
+    pairs = (_answered if is_given else _found_again)(docs, asked, nlp)
+    for doc, answers in pairs:
         for change in _link_changes(doc, docs.key, answers, release):
             updated.counts[_kind(change)] += 1
             if _kind(change) not in UNLISTED:
@@ -446,25 +451,52 @@ def _compare_links(
         nlp.disable_pipe(asked.name)
 
 
-def _link_changes(
-    doc: Doc, key: str, answers: dict[tuple[int, int], tuple[str, str]], release: Release
-) -> Iterator[Change]:
+def _answered(
+    docs: LinkedDocs, asked: UpdateSettings, nlp: Language
+) -> Iterator[tuple[Doc, Answers]]:
+    """Yield each doc with the new links of its mentions, by offsets in characters."""
+    for doc, answers in answered(docs, nlp, asked.name, asked.batch_size):
+        yield doc, {_offsets(doc[start:end]): each for (start, end), each in answers.items()}
+
+
+def _found_again(
+    docs: LinkedDocs, asked: UpdateSettings, nlp: Language
+) -> Iterator[tuple[Doc, Answers]]:
+    """Yield each doc with the links of the mentions that the new pipeline finds in its text, by
+    offsets in characters."""
+    if asked.name not in nlp.pipe_names:
+        nlp.enable_pipe(asked.name)
+    for batch in minibatch(docs, asked.batch_size):
+        fresh = [nlp.make_doc(doc.text) for doc in batch]
+        for doc, old in zip(fresh, batch, strict=True):
+            doc.user_data[ID_KEY] = old.user_data.get(ID_KEY, "")
+        for old, doc in zip(batch, nlp.pipe(fresh, batch_size=asked.batch_size), strict=True):
+            spans = spans_of(doc, docs.key)
+            yield old, {_offsets(span): answer_of(span) for span in spans}
+
+
+def _offsets(span: Span) -> tuple[int, int]:
+    return span.start_char, span.end_char
+
+
+def _link_changes(doc: Doc, key: str, answers: Answers, release: Release) -> Iterator[Change]:
     text, id_ = doc.text, document_id(doc)
-    for span in spans_of(doc, key):
-        before = span.kb_id_ or NIL
-        names = (each["name"] for each in span._.krissel_candidates if each["id"] == before)
-        after = answers.get((span.start, span.end), (NIL, ""))
-        if before == after[0]:
+    known = {_offsets(span): answer_of(span) for span in spans_of(doc, key)}
+    found = {at: ("", "") for at, (new, _) in answers.items() if at not in known and new != NIL}
+    for at, before in sorted({**known, **found}.items()):
+        after = answers.get(at, (NIL, ""))
+        if at in found:
+            change = "found now"
+        elif before[0] == after[0]:
             change = "same entity"
         elif after[0] == NIL:
             change = "NIL now"
-        elif before == NIL:
+        elif before[0] == NIL:
             change = "linked now"
         else:
-            change = "followed" if release.moved(before) == after[0] else "other entity"
-        at = (span.start_char, span.end_char)
+            change = "followed" if release.moved(before[0]) == after[0] else "other entity"
         view = mention_view(text, *at, MINED_CHARS)
-        yield Change("link", change, (before, next(names, "")), after, id_, *at, view)
+        yield Change("link", change, before, after, id_, *at, view)
 
 
 # Report -------------------------------------------------------------------------------------------

@@ -223,6 +223,17 @@ def test_what_the_finder_says_is_compared_by_the_new_finder(tmp_path):
         assert sum(span.kb_id_ != "NIL" for span in spans_of(doc, key)) >= 3
         counts = update(linker, first, texts=texts).counts
         assert counts["link", "same entity"] == len(spans_of(doc, key))
+    # A part of a name that is gone is found in its place.
+    entities = [Entity(f"B:{i}", name) for i, name in enumerate(names)]
+    second = write(tmp_path / "second.jsonl", [*entities[1:], Entity("B:9", "tumour")])
+    found = update(linker, second, texts=texts, min_kept=0)
+    rows = [each for each in found.changes if each.what == "link"]
+    assert {(each.change, each.before[0], each.after[0], each.view.mention) for each in rows} == {
+        ("NIL now", "B:0", "NIL", "Tumours of the bones"),
+        ("found now", "", "B:9", "Tumours"),
+    }
+    kept = len(spans_of(doc, key)) - 1
+    assert found.counts["link", "same entity"] == kept
 
 
 def test_settings_and_other_components_stay(linker, second, tmp_path):
