@@ -172,7 +172,7 @@ def kill(
         rounds += 1
         output = work / f"killed-{rounds}"
         while not (output / "manifest.json").exists():
-            run = Run(linker, corpus, output, n_process, ray, **sizes)
+            run = Run(linker, corpus, output, 1 if ray else n_process, ray, **sizes)
             until = time.perf_counter() + draw.uniform(0.2, 1.0) * seconds
             while run.is_running() and time.perf_counter() < until:
                 time.sleep(0.05)

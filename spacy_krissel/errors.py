@@ -92,6 +92,10 @@ class Errors:
         "because memory ran out. Finished work is kept: run the command again to resume, with "
         "fewer workers per machine."
     )
+    K029 = (
+        "[K029] Ray's process of this machine (raylet) ended, and this run with it. Finished work "
+        "is kept: run the command again to resume. If memory ran out, use fewer workers."
+    )
     K026 = "[K026] '{path}' could not be read or written: {problem}. {advice}."
     K027 = (
         "[K027] '{path}' already exists: {held}. Expected another output, or the option --force "

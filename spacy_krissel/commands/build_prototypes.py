@@ -239,10 +239,10 @@ def prototypes(asked: PrototypeSettings) -> dict[str, Any]:
 
     RETURNS: the knowledge base's description; with `learn_names` also the numbers of `names_added`
     and `names_left_out`.
-    Raises KrisselError K005 (the output is something else), K006 (a setting), K023 to K025 (Ray),
-    K026 (disk), K045 (another run writes there), K529 (other unfinished work), K641 (a process
-    died), K675 (no such GPU), K614 if there is neither an ontology nor gold, or a setting needs the
-    missing one, K620 (no finder that learns), and those of `add_gold_files` and
+    Raises KrisselError K005 (the output is something else), K006 (a setting), K023 to K025 and K029
+    (Ray), K026 (disk), K045 (another run writes there), K529 (other unfinished work), K641 (a
+    process died), K675 (no such GPU), K614 if there is neither an ontology nor gold, or a setting
+    needs the missing one, K620 (no finder that learns), and those of `add_gold_files` and
     `KrisselFinder.learn`.
     """
     _check_read(asked)

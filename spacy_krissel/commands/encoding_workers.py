@@ -15,7 +15,12 @@ import numpy as np
 
 from ..building.encoding import Encode, Encoders
 from ..distributed.processes import n_gpus
-from ..distributed.workers import follow_parent, n_free_slots, ray_cluster
+from ..distributed.workers import (
+    first_done,
+    follow_parent,
+    n_free_slots,
+    ray_cluster,
+)
 from ..errors import Errors, KrisselError, wrong_setting
 from ..pipeline.kb_pipe import skip_loading_kb
 from ..pipeline.pipeline_io import choose_gpu, find_kb_pipe, load_pipeline
@@ -127,7 +132,7 @@ class EncodingActors(Encoders):
     def _result(self, views: list[View], actor: Any, vectors: Any) -> np.ndarray:
         for _ in range(MAX_RETRIES):
             try:
-                return self._ray.get(vectors)
+                return self._ray.get(first_done(self._ray, [vectors]))
             # An actor was lost while encoding, or a machine with vectors that were not fetched yet.
             except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError):
                 if actor in self._actors:
@@ -135,11 +140,14 @@ class EncodingActors(Encoders):
                     self._lost[actor.answer.options(max_task_retries=-1).remote()] = actor
                 actor = self._next()
                 vectors = actor.encode.remote(views)
-        return self._ray.get(vectors)
+        return self._ray.get(first_done(self._ray, [vectors]))
 
     def _next(self) -> Any:
         """Return the next actor that is not lost; wait for one if all are."""
-        answers, _ = self._ray.wait(list(self._lost), timeout=0 if self._actors else None)
+        if self._actors:
+            answers, _ = self._ray.wait(list(self._lost), timeout=0)
+        else:
+            answers = [first_done(self._ray, self._lost)]
         for answer in answers:
             actor = self._lost.pop(answer)
             try:
@@ -174,7 +182,7 @@ def encoding_actors(encoder: EncoderOf, address: str, gpu_id: int) -> Iterator[E
 
     address: see `util.ray_cluster`. gpu_id: -1 for actors on CPUs.
 
-    Raises KrisselError K023 to K025 (Ray).
+    Raises KrisselError K023 to K025, K029 (Ray).
     """
     kind = "GPU" if gpu_id >= 0 else "CPU"
     with ray_cluster(address, MAX_RETRIES) as ray:

@@ -84,9 +84,9 @@ def link(
 
     Raises KrisselError K006 (output, batch size), K026 (output), K611, K610, K676 (pipeline), K603
     (no knowledge base), K247 (dkpro-cassis, for `.xmi.zip`), and those of the readers. A corpus
-    adds K005 (output is something else), K023 to K025 (Ray), K045 (another run writes there), K646
-    (a worker is lost repeatedly), K647 (other work left), K648 (no file can be read). Warns KW620
-    (texts left out), KW621 (no mention anywhere), KW235 (damaged files of a corpus).
+    adds K005 (output is something else), K023 to K025, K029 (Ray), K045 (another run writes there),
+    K646 (a worker is lost repeatedly), K647 (other work left), K648 (no file can be read). Warns
+    KW620 (texts left out), KW621 (no mention anywhere), KW235 (damaged files of a corpus).
     """
     given = dict(zip(OF_CORPUS, (rows, candidates, n_process, ray, restart), strict=True))
     if format is not None:

@@ -13,7 +13,7 @@ from multiprocessing import connection
 from typing import Any, NamedTuple
 
 from ..errors import KrisselError
-from .workers import follow_parent, n_free_slots, ray_cluster
+from .workers import first_done, follow_parent, n_free_slots, ray_cluster
 
 # Answers a request in a worker.
 Work = Callable[[Any], Any]
@@ -139,7 +139,7 @@ class Actors(Pool):
         self._owed[self._actors[worker].answer.remote(request)] = worker
 
     def receive(self) -> tuple[int, Any]:
-        (reference,), _ = self._ray.wait(list(self._owed), num_returns=1)
+        reference = first_done(self._ray, self._owed)
         worker = self._owed.pop(reference)
         try:
             answer = self._ray.get(reference)
@@ -181,7 +181,7 @@ def workers(start: Start, n_process: int, ray: str | None) -> Iterator[Pool]:
     n_process: 1 works in this process. ray: address of a cluster (`ray_cluster`); all its machines
         need this package.
 
-    Raises KrisselError K023 to K025 (Ray).
+    Raises KrisselError K023 to K025, K029 (Ray).
     """
     if ray is not None:
         with ray_cluster(ray, 0) as module:

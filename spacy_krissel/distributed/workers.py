@@ -5,7 +5,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from multiprocessing import connection
@@ -41,7 +41,7 @@ def ray_cluster(address: str, retries: int) -> Iterator[Any]:
     retries: maximum retries of lost work, for the message.
 
     Raises KrisselError K023 (Ray is not installed), K024 (no cluster), K025 (work lost repeatedly),
-    and the errors of the work itself.
+    and the errors of the work itself; `first_done` raises K029.
     """
     try:
         import ray
@@ -55,7 +55,8 @@ def ray_cluster(address: str, retries: int) -> Iterator[Any]:
         local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
         try:
             ray.init(address=address, log_to_driver=False, **local)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        # Ray has no class for a node that starts too slowly.
+        except Exception as error:
             raise KrisselError(Errors.K024.format(address=address, problem=error)) from error
     try:
         yield ray
@@ -67,6 +68,27 @@ def ray_cluster(address: str, retries: int) -> Iterator[Any]:
     finally:
         if not connected:
             ray.shutdown()
+
+
+# Seconds between two looks at the node while a run waits for work.
+LOOK = 10.0
+
+
+def first_done(ray: Any, references: Iterable[Any]) -> Any:
+    """Wait for one of the references (or streaming generators), and return it. Ray would wait
+    forever if this machine's node is lost.
+
+    Raises KrisselError K029 if it is.
+    """
+    waiting = [*references]
+    while True:
+        # Not fetched: parts may stay where they were read.
+        done, _ = ray.wait(waiting, num_returns=1, timeout=LOOK, fetch_local=False)
+        if done:
+            return done[0]
+        own = ray.get_runtime_context().get_node_id()
+        if not any(node["Alive"] and node["NodeID"] == own for node in ray.nodes()):
+            raise KrisselError(Errors.K029)
 
 
 # Seconds that workers of an earlier run of this program have to give their slots back, and after

@@ -93,9 +93,9 @@ def mine(
     first: the last version of an article is mined, deleted articles are not
     (`reading.ordered_files`).
     Raises KrisselError K005 (output is something else), K006 (setting), K301 (no names), K302
-    (other work left), K303 (a process died), K023 to K025 (Ray), K026 (the disk refuses), K045
-    (another run writes there), and those of `read_texts` and `open_ontology`. Warns KW301 (nothing
-    found), KW302 (repeated ids).
+    (other work left), K303 (a process died), K023 to K025, K029 (Ray), K026 (the disk refuses),
+    K045 (another run writes there), and those of `read_texts` and `open_ontology`. Warns KW301
+    (nothing found), KW302 (repeated ids).
     """
     import pyarrow as pa
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 import numpy as np
 
 from ..corpora.text_stream import Text
-from ..distributed.workers import follow_parent, ray_cluster
+from ..distributed.workers import first_done, follow_parent, ray_cluster
 from ..errors import Errors, KrisselError
 from .miner import MinedChunk, Miner, mine_chunk
 from .reading import Chunk, SeenIds, Unit, read_unit, unit_bytes
@@ -211,12 +211,18 @@ class RayWorkers(Workers):
             self._sent_limits = self._ray.put(self._limits)
         self._n_mined += 1
         return partial(
-            self._ray.get, self._mine_task.remote(self._miner, self._sent_limits, texts, new)
+            self._get, self._mine_task.remote(self._miner, self._sent_limits, texts, new)
         )
 
     def _chunks(self, parts: Any) -> Iterator[tuple[Chunk, Any]]:
-        for part in parts:
-            yield self._ray.get(part), next(parts)
+        def next_part() -> Any:
+            return next(first_done(self._ray, [parts]), None)
+
+        while (part := next_part()) is not None:
+            yield self._get(part), next_part()
+
+    def _get(self, reference: Any) -> Any:
+        return self._ray.get(first_done(self._ray, [reference]))
 
 
 @contextmanager
@@ -225,7 +231,7 @@ def ray_workers(miner: Miner, address: str) -> Iterator[RayWorkers]:
 
     All machines need this package, and the files at the same paths.
 
-    Raises KrisselError K023 to K025 (Ray).
+    Raises KrisselError K023 to K025, K029 (Ray).
     """
     with ray_cluster(address, MAX_RETRIES) as ray:
         yield RayWorkers(ray, miner)

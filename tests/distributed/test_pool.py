@@ -12,7 +12,7 @@ import pytest
 
 from spacy_krissel.distributed import workers as distributed_workers
 from spacy_krissel.distributed.pool import Event, Pool, workers
-from spacy_krissel.distributed.workers import n_free_slots
+from spacy_krissel.distributed.workers import first_done, n_free_slots
 from spacy_krissel.errors import Errors, KrisselError
 
 pytestmark = pytest.mark.slow
@@ -166,3 +166,31 @@ def test_places_of_an_ended_run_are_waited_for(monkeypatch):
     monkeypatch.setattr(distributed_workers, "RELEASE", float("inf"))
     with pytest.raises(KrisselError, match="K024.*no free GPU"):
         n_free_slots(Cluster(2), "GPU", "auto")
+
+
+class Node:
+    """Ray with one machine, which is lost when its looks are used up."""
+
+    def __init__(self, looks, done):
+        self.looks, self.done = looks, done
+
+    def wait(self, references, *, num_returns, timeout, fetch_local):
+        self.looks -= 1
+        done = references[:1] if self.looks == self.done else []
+        return done, references[len(done) :]
+
+    def get_runtime_context(self):
+        return self
+
+    def get_node_id(self):
+        return "own"
+
+    def nodes(self):
+        return [{"NodeID": "other", "Alive": True}, {"NodeID": "own", "Alive": self.looks > 0}]
+
+
+def test_a_run_does_not_wait_for_a_lost_node():
+    assert first_done(Node(3, 1), {"a": 0, "b": 1}) == "a"
+    with pytest.raises(KrisselError) as error:
+        first_done(Node(3, -1), ["a"])
+    assert error.value.code == "K029"
