@@ -181,7 +181,8 @@ def kill(
                 killed[kind] += 1
                 for pid in pids if kind == "all" else [draw.choice(pids)]:
                     end(pid)
-            if kind == "worker" or not run.is_running():
+            # A lost worker is replaced; without its node, a run ends by itself.
+            if kind in ("worker", "node") or not run.is_running():
                 run.process.wait()
             else:
                 run.process.wait(60)

@@ -92,10 +92,6 @@ class Errors:
         "because memory ran out. Finished work is kept: run the command again to resume, with "
         "fewer workers per machine."
     )
-    K029 = (
-        "[K029] Ray's process of this machine (raylet) ended, and this run with it. Finished work "
-        "is kept: run the command again to resume. If memory ran out, use fewer workers."
-    )
     K026 = "[K026] '{path}' could not be read or written: {problem}. {advice}."
     K027 = (
         "[K027] '{path}' already exists: {held}. Expected another output, or the option --force "
@@ -105,6 +101,10 @@ class Errors:
         "[K028] '{path}' holds a {kind}, and {n} file(s) that are not part of it, such as "
         "'{first}'. The folder is replaced as a whole: move these files elsewhere, or choose "
         "another path."
+    )
+    K029 = (
+        "[K029] Ray's process of this machine (raylet) ended, and this run with it. Finished work "
+        "is kept: run the command again to resume. If memory ran out, use fewer workers."
     )
     K045 = (
         "[K045] Another run is working in '{path}' and writes the same output. Expected one run "
