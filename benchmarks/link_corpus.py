@@ -189,7 +189,7 @@ def kill(
             left = time.perf_counter() + 60
             while run.pids("all") and time.perf_counter() < left:
                 time.sleep(0.05)
-            # Without its node, Ray ends the driver with a code of its own.
+            # A run that lost its node ends with an error (K029), unless it was nearly done.
             if run.process.returncode not in (0, -signal.SIGKILL) and kind != "node":
                 raise SystemExit(f"a run ended with {run.process.returncode}")
         if contents(output) != expected:

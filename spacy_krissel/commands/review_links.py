@@ -31,7 +31,7 @@ from .review_names import review_names
 # Scale of score margins, for links without confidence: a link with this margin is estimated to be
 # wrong in 27 of 100 cases. It orders links and is not fitted to data.
 MARGIN = 0.1
-# Id and name predicted by the second pipeline, by the token offsets of each mention.
+# Id and name predicted by the second pipeline, by the character offsets of each mention.
 Answers = dict[tuple[int, int], tuple[str, str]]
 
 
@@ -166,7 +166,7 @@ def _draw(
                 continue
             doubt, reason = _doubt(span)
             link = links[" ".join(span.text.casefold().split()), span.kb_id_]
-            other = answers.get((span.start, span.end), (span.kb_id_, ""))
+            other = answers.get((span.start_char, span.end_char), (span.kb_id_, ""))
             if disagrees := other[0] != span.kb_id_:
                 reason = f"disagreement: {' '.join(other).strip()}"
             link.n_mentions, link.doubt = link.n_mentions + 1, link.doubt + doubt
@@ -248,10 +248,7 @@ def answered(
             for finder in finders:
                 finder.describe(unlinked, mentions)
             for doc, linked in zip(batch, nlp.pipe(unlinked, batch_size=batch_size), strict=True):
-                yield (
-                    doc,
-                    {(span.start, span.end): answer_of(span) for span in spans_of(linked, key)},
-                )
+                yield doc, answers_of(linked, key)
 
 
 def _unlinked(doc: Doc, nlp: Language, key: str, new_key: str) -> Doc:
@@ -271,7 +268,11 @@ def _unlinked(doc: Doc, nlp: Language, key: str, new_key: str) -> Doc:
     return copy
 
 
-def answer_of(span: Span) -> tuple[str, str]:
-    """Return the id of a link, or NIL, and the entity's name."""
+def answers_of(doc: Doc, key: str) -> Answers:
+    """Return the link of each mention."""
+    return {(span.start_char, span.end_char): _answer(span) for span in spans_of(doc, key)}
+
+
+def _answer(span: Span) -> tuple[str, str]:
     names = (each["name"] for each in span._.krissel_candidates if each["id"] == span.kb_id_)
     return span.kb_id_ or NIL, next(names, "")

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from spacy.language import Language
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 from spacy.util import minibatch
 
 from ..building.fill import fill_kb
@@ -24,7 +24,7 @@ from ..building.release import (
 from ..errors import Errors, KrisselError
 from ..evaluation.confidence import NIL_SHARE, PRECISION, fit_confidence
 from ..kb.snapshot import KBSnapshot
-from ..mentions.annotations import NIL, spans_of
+from ..mentions.annotations import NIL
 from ..mentions.gold_mentions import ID_KEY, document_id
 from ..ontology.build import NOT_REPEATED
 from ..ontology.entity import Entity
@@ -53,7 +53,7 @@ from ..views import MINED_CHARS, evidence, mention_view
 from .build_linker import read_sources, sources_of
 from .link_texts import LinkedDocs
 from .make_ontology import OntologySettings
-from .review_links import Answers, answer_of, answered
+from .review_links import Answers, answered, answers_of
 
 # Smallest fraction of the entities of each source that a release of the same vocabulary keeps.
 MIN_KEPT = 0.5
@@ -441,7 +441,8 @@ def _compare_links(
     both pipelines; in other texts each finds its own."""
     nlp, disabled = updated.nlp, updated.nlp.disabled
     is_given = asked.texts is not None and asked.texts.suffix == ".spacy"
-    pairs = (_answered if is_given else _found_again)(docs, asked, nlp)
+    again = answered if is_given else _found_again
+    pairs = again(docs, nlp, asked.name, asked.batch_size)
     for doc, answers in pairs:
         for change in _link_changes(doc, docs.key, answers, release):
             updated.counts[_kind(change)] += 1
@@ -451,37 +452,23 @@ def _compare_links(
         nlp.disable_pipe(asked.name)
 
 
-def _answered(
-    docs: LinkedDocs, asked: UpdateSettings, nlp: Language
-) -> Iterator[tuple[Doc, Answers]]:
-    """Yield each doc with the new links of its mentions, by offsets in characters."""
-    for doc, answers in answered(docs, nlp, asked.name, asked.batch_size):
-        yield doc, {_offsets(doc[start:end]): each for (start, end), each in answers.items()}
-
-
 def _found_again(
-    docs: LinkedDocs, asked: UpdateSettings, nlp: Language
+    docs: LinkedDocs, nlp: Language, name: str, batch_size: int
 ) -> Iterator[tuple[Doc, Answers]]:
-    """Yield each doc with the links of the mentions that the new pipeline finds in its text, by
-    offsets in characters."""
-    if asked.name not in nlp.pipe_names:
-        nlp.enable_pipe(asked.name)
-    for batch in minibatch(docs, asked.batch_size):
+    """Yield each doc with the links of the mentions that the new pipeline finds in its text."""
+    if name not in nlp.pipe_names:
+        nlp.enable_pipe(name)
+    for batch in minibatch(docs, batch_size):
         fresh = [nlp.make_doc(doc.text) for doc in batch]
         for doc, old in zip(fresh, batch, strict=True):
             doc.user_data[ID_KEY] = old.user_data.get(ID_KEY, "")
-        for old, doc in zip(batch, nlp.pipe(fresh, batch_size=asked.batch_size), strict=True):
-            spans = spans_of(doc, docs.key)
-            yield old, {_offsets(span): answer_of(span) for span in spans}
-
-
-def _offsets(span: Span) -> tuple[int, int]:
-    return span.start_char, span.end_char
+        for old, doc in zip(batch, nlp.pipe(fresh, batch_size=batch_size), strict=True):
+            yield old, answers_of(doc, docs.key)
 
 
 def _link_changes(doc: Doc, key: str, answers: Answers, release: Release) -> Iterator[Change]:
     text, id_ = doc.text, document_id(doc)
-    known = {_offsets(span): answer_of(span) for span in spans_of(doc, key)}
+    known = answers_of(doc, key)
     found = {at: ("", "") for at, (new, _) in answers.items() if at not in known and new != NIL}
     for at, before in sorted({**known, **found}.items()):
         after = answers.get(at, (NIL, ""))
