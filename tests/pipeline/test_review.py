@@ -157,7 +157,7 @@ def test_disagreement_comes_first_and_is_the_example():
         doc_of(*[("x", "X", 1.0)] * 99),
     ]
     _, (first, second, *_) = chosen_of(
-        docs, 6, answers=[{(2, 3): other}, {(0, 1): ("X", "")}], keep=(0, 1, 2)
+        docs, 6, answers=[{(4, 5): other}, {(0, 1): ("X", "")}], keep=(0, 1, 2)
     )
     assert (first.number, _reason(first)) == (2, "disagreement: Z another name; mentions: 2")
     assert second.row["id"] == "B"
