@@ -1,8 +1,8 @@
-"""The pages made from the code, settings, errors and the API, and those of the notebooks. A hook of
-mkdocs; `python docs/generate.py FOLDER` writes them.
+"""The pages of the reference, made from the code, and those of the notebooks.
 
-Every setting is declared once, with its type, bounds, default and help; this shows those
-declarations.
+`python docs/generate.py` writes the reference into `docs/reference`, where readers of a clone find
+it. The hook of mkdocs adds the notebooks. Every setting is declared once, with its type, bounds,
+default and help; the pages show those declarations.
 """
 
 import html
@@ -10,15 +10,18 @@ import inspect
 import itertools
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin
 from typing import get_type_hints as type_hints
 
-PAGES: dict[str, Callable[[], str]] = {}
+REFERENCE: dict[str, Callable[[], str]] = {}
+NOTEBOOKS = {
+    f"notebooks/{path.stem}.md": path
+    for path in sorted((Path(__file__).parent / "notebooks").glob("*.ipynb"))
+}
 GROUPS = {
     "spacy_architectures": ("@architectures", "Models"),
     "thinc_losses": ("@losses", "Losses"),
@@ -55,12 +58,10 @@ class Setting(NamedTuple):
     help: str
 
 
-def page(name: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
-    def add(make: Callable[[], str]) -> Callable[[], str]:
-        PAGES[name] = make
-        return make
-
-    return add
+def page(make: Callable[[], str]) -> Callable[[], str]:
+    name = make.__name__.removesuffix("_page")
+    REFERENCE[f"reference/{name}.md"] = make
+    return make
 
 
 def components() -> Iterator[tuple[str, list[Setting]]]:
@@ -99,18 +100,24 @@ def parts() -> Iterator[tuple[str, str, str, list[Setting]]]:
             yield group, entry.name, summary(part), part_settings(part)
 
 
-def part_settings(part: Any) -> list[Setting]:
+def part_settings(part: Any, describe: Callable[[Any], str] | None = None) -> list[Setting]:
+    """describe: names types that are no settings."""
     from spacy_krissel.util.settings import parameter_help
 
     help = parameter_help(part)
+    hints = type_hints(part, include_extras=True)
     if inspect.isclass(part):
         help = {**parameter_help(part.__init__), **help}
-    hints = type_hints(part.__init__ if inspect.isclass(part) else part, include_extras=True)
+        hints |= type_hints(part.__init__, include_extras=True)
     return [
         Setting(
-            name, type_name(hints.get(name)), default_name(parameter.default), help.get(name, "")
+            name,
+            type_name(hints.get(name), describe),
+            default_name(parameter.default),
+            help.get(name, ""),
         )
         for name, parameter in inspect.signature(part).parameters.items()
+        if name != "self"
     ]
 
 
@@ -160,7 +167,7 @@ def codes() -> Iterator[tuple[str, str, str]]:
                     yield title, code, message
 
 
-@page("settings.md")
+@page
 def settings_page() -> str:
     lines = [
         "# Settings",
@@ -182,19 +189,18 @@ def settings_page() -> str:
         "",
     ]
     for name, rows in components():
-        lines += [f"### {name} {{#{name}}}", "", *table(rows, "setting")]
+        lines += [f"### {name}", "", *table(rows, "setting")]
     seen = ""
     for group, name, what, rows in parts():
         if group != seen:
             key, title = GROUPS[group]
             lines += [f"## {title} (`{key}`)", ""]
             seen = group
-        anchor = name.removeprefix("spacy-krissel.").removesuffix(".v1")
-        lines += [f"### {name} {{#{anchor}}}", "", what, "", *table(rows, "setting")]
+        lines += [f"### {name}", "", what, "", *table(rows, "setting")]
     lines += ["## Commands", "", "`python -m spacy krissel COMMAND …`", ""]
     for name, what, rows in commands():
         lines += [
-            f"### krissel {name} {{#krissel-{name}}}",
+            f"### krissel {name}",
             "",
             text(what),
             "",
@@ -203,7 +209,7 @@ def settings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-@page("errors.md")
+@page
 def errors_page() -> str:
     lines = [
         "# Errors and warnings",
@@ -224,12 +230,13 @@ def errors_page() -> str:
             lines += [f"## {title}", ""]
             seen = title
         shown = html.escape(message.removeprefix(f"[{code}] "))
-        lines += [f"### {code} {{#{code}}}", "", f"<p>{shown}</p>", ""]
+        lines += [f"### {code}", "", f"<p>{shown}</p>", ""]
     return "\n".join(lines) + "\n"
 
 
-@page("terms.md")
+@page
 def terms_page() -> str:
+    from spacy_krissel.corpora.report import COUNTS
     from spacy_krissel.evaluation.end_to_end_report import KINDS
     from spacy_krissel.evaluation.report import MEANINGS
     from spacy_krissel.finding.finder import VARIANT_MEANINGS
@@ -246,6 +253,7 @@ def terms_page() -> str:
         ("How a name was found", f"{first}: the mention …", "match", matches),
         ("Variants of a name", "The text in which it was found …", "variant", VARIANT_MEANINGS),
         ("Verdicts of `krissel verify`", "The id and its label", "verdict", STATUS_MEANINGS),
+        ("Counts of `krissel convert`", "Without data issues, of which it warns", "count", COUNTS),
         ("Terms of evaluation", evaluation, "term", MEANINGS),
         ("Errors of `--end-to-end`", first, "error", KINDS),
     ):
@@ -253,7 +261,7 @@ def terms_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-@page("links.md")
+@page
 def links_page() -> str:
     from spacy_krissel.render.formats import WRITERS
 
@@ -262,8 +270,8 @@ def links_page() -> str:
         "",
         (
             "What `krissel link --output` writes, by the end of the file's name. Offsets count "
-            "characters from 0, and the end is exclusive. [Other tools](tools.md) says which tool "
-            "reads what."
+            "characters from 0, and the end is exclusive. [Other tools](../tools.md) says which "
+            "tool reads what."
         ),
         "",
     ]
@@ -277,7 +285,7 @@ def meanings(first: str, of_terms: dict[str, str]) -> list[str]:
     return [f"| {first} | meaning |", "| --- | --- |", *rows, ""]
 
 
-@page("vocabularies.md")
+@page
 def vocabularies_page() -> str:
     from spacy_krissel.ontology.readers.table import HEADERS
     from spacy_krissel.ontology.vocabularies import VOCABULARIES
@@ -287,7 +295,7 @@ def vocabularies_page() -> str:
         "",
         (
             "The names that stand for a publisher's file "
-            "([Your own ontology](own-ontology.md#vocabularies-by-name))."
+            "([Your own ontology](../own-ontology.md#vocabularies-by-name))."
         ),
         "",
         "| name | vocabulary | licence | how to get it |",
@@ -303,7 +311,7 @@ def vocabularies_page() -> str:
         "## Columns of tables",
         "",
         (
-            "The usual names of columns, by which [a table](formats.md#tables) is read. Case, "
+            "The usual names of columns, by which [a table](../formats.md#tables) is read. Case, "
             "spaces and underscores do not matter."
         ),
         "",
@@ -317,13 +325,13 @@ def vocabularies_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-@page("configs.md")
+@page
 def configs_page() -> str:
     lines = [
         "# Configs",
         "",
         "The configs of the folder `configs`, by the comments at their beginning.",
-        "[Train](train.md) says how to use one. What each is worth is in `experiments/`.",
+        "[Train](../train.md) says how to use one. What each is worth is in `experiments/`.",
         "",
     ]
     for path in sorted((Path(__file__).parents[1] / "configs").glob("*.cfg")):
@@ -333,7 +341,7 @@ def configs_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-@page("api.md")
+@page
 def api_page() -> str:
     import spacy_krissel
 
@@ -345,17 +353,46 @@ def api_page() -> str:
     ]
     for name in spacy_krissel.__all__:
         value = getattr(spacy_krissel, name)
-        # Where it is written: mkdocstrings reads source, and does not follow a method to a name.
-        where = getattr(value, "__qualname__", name)
-        lines += [
-            f"## {name} {{#{name}}}",
-            "",
-            f"::: spacy_krissel.{spacy_krissel._MODULES[name]}.{where}",
-            "",
-        ]
-        if settings := getattr(value, "settings", None):
-            lines += [f"::: {settings.__module__}.{settings.__name__}", ""]
+        is_error = inspect.isclass(value) and issubclass(value, Exception)
+        rows = [] if is_error else part_settings(getattr(value, "settings", value), annotation)
+        lines += [f"## {name}", "", *prose(value, rows)]
+        lines += table(rows, "parameter") if rows else []
+        known = {row.name for row in rows}
+        for member, each in vars(value).items() if inspect.isclass(value) else ():
+            each = getattr(each, "__func__", each)
+            is_part = callable(each) or isinstance(each, property)
+            # Not the docstring of what it overrides.
+            if member[0] == "_" or member in known or not is_part or not each.__doc__:
+                continue
+            rows = part_settings(each, annotation) if callable(each) else []
+            lines += [f"### {name}.{member}", "", f"`{call(member, each)}`", "", *prose(each, rows)]
+            lines += table(rows, "parameter") if any(row.help for row in rows) else []
     return "\n".join(lines) + "\n"
+
+
+def call(name: str, member: Any) -> str:
+    """A member as it is called; a property by its name alone."""
+    if not callable(member):
+        return name
+    bare = [
+        each.replace(annotation=each.empty)
+        for each in inspect.signature(member).parameters.values()
+        if each.name not in ("self", "cls")
+    ]
+    return f"{name}{inspect.Signature(bare)}"
+
+
+def prose(part: Any, rows: list[Setting]) -> list[str]:
+    """The lines of a docstring that are no help of these settings, and a blank one."""
+    known = tuple(f"{row.name}{end}" for row in rows for end in (":", ","))
+    lines: list[str] = []
+    is_help = False
+    for line in (inspect.getdoc(part) or "").splitlines():
+        is_indented = line.startswith("    ")
+        is_help = line.startswith(known) or (is_help and is_indented)
+        if not is_help and (line or lines[-1:] != [""]):
+            lines.append(line if is_indented else text(line))
+    return [*lines, *([""] if lines[-1:] != [""] else [])]
 
 
 def notebook_page(path: Path) -> str:
@@ -377,10 +414,6 @@ def notebook_page(path: Path) -> str:
                 shown = "".join(output["data"]["text/html"])
                 lines += [re.sub(r"^<span[^>]*>|</span>$", "", shown), ""]
     return "\n".join([*lines, f"This page is `docs/notebooks/{path.name}`."]) + "\n"
-
-
-for _path in sorted((Path(__file__).parent / "notebooks").glob("*.ipynb")):
-    page(f"notebooks/{_path.stem}.md")(partial(notebook_page, _path))
 
 
 def table(rows: list[Setting], first: str) -> list[str]:
@@ -421,16 +454,27 @@ def summary(part: Any) -> str:
     return ""
 
 
-def type_name(type_: Any) -> str:
+def type_name(type_: Any, describe: Callable[[Any], str] | None = None) -> str:
     from spacy_krissel.util.settings import describe_type
 
-    if type_ is Any or type_ is None:
-        return "a registered part"
     try:
         return describe_type(type_)
     except (IndexError, AttributeError, TypeError):
         # A model, a function, an index.
-        return "a registered part"
+        return "a registered part" if describe is None else describe(type_)
+
+
+def annotation(type_: Any) -> str:
+    """A type that is no setting, without the names of modules; equal for all Python versions."""
+    origin = get_origin(type_)
+    # Python 3.10 adds null where it is the default.
+    if origin in (Union, UnionType) and Any not in get_args(type_):
+        return " or ".join(type_name(each, annotation) for each in get_args(type_))
+    if type_ is Any or origin in (Union, UnionType):
+        return "any"
+    if origin is Callable:
+        return "a function"
+    return re.sub(r"[\w.]+\.(\w+)", r"\1", inspect.formatannotation(type_))
 
 
 def option_type(parameter: Any) -> str:
@@ -481,11 +525,11 @@ def entry_point(group: str, name: str) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """mkdocs: add the pages, without writing them to the folder."""
+    """mkdocs: add the pages of notebooks, without writing them to the folder."""
     from mkdocs.structure.files import File
 
-    for name, make in PAGES.items():
-        files.append(File.generated(config, name, content=make()))
+    for name, path in NOTEBOOKS.items():
+        files.append(File.generated(config, name, content=notebook_page(path)))
     return files
 
 
@@ -501,7 +545,5 @@ def on_post_page(output: str, **of_page: Any) -> str:
 
 
 if __name__ == "__main__":
-    for name, make in PAGES.items():
-        path = Path(sys.argv[1]) / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(make(), encoding="utf8")
+    for name, make in REFERENCE.items():
+        (Path(__file__).parent / name).write_text(make(), encoding="utf8")

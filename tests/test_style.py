@@ -16,7 +16,7 @@ TESTS = ROOT / "tests"
 FOLDERS = (PACKAGE, TESTS, ROOT / "benchmarks", ROOT / "experiments")
 CODE = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "experiments").rglob("*.md")]
+    [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "experiments").rglob("*.md")]
 )
 MAX_COLUMNS = 100
 PRAGMA = re.compile(r"# (noqa|type:|fmt:)")

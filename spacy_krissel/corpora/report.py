@@ -23,26 +23,47 @@ ISSUES = {
     "cut_documents": Warnings.KW211,
     "damaged_files": Warnings.KW235,
 }
+# Other counts of a conversion, by name.
+COUNTS = {
+    "documents": "documents read",
+    "documents_written": "documents written",
+    "mentions_read": "mentions of the corpus",
+    "mentions": "mentions written",
+    "ents": "mentions among `doc.ents`, which cannot overlap",
+    "disjoint": "discontinuous mentions",
+    "disjoint_fragments": "fragments of discontinuous mentions",
+    "joined_fragments": "mentions with adjacent fragments, which were joined into one",
+    "other_labels": "mentions left out by `--label`",
+    "other_types": "mentions left out by `--type`",
+    "nil": "mentions without an entity",
+    "composite": "mentions with several ids",
+    "misfit_mentions": "mentions that began or ended within a token, which was cut there",
+    "split_tokens": "tokens that were cut for mentions",
+    "widened_mentions": "mentions of weakly labelled texts, widened to whole tokens",
+    "trimmed_mentions": "mentions that lost white space at their edges",
+    "rewritten_ids": "mentions whose id lost or got a prefix, to be that of the ontology",
+    "alternative_ids": "mentions whose id is an alternative one in the ontology",
+    "ambiguous_ids": "mentions whose id belongs to several entities; the first counts",
+    "unknown_as_nil": "mentions whose id the ontology lacks, made NIL",
+    "without_offsets": "mentions without offsets, left out",
+    "without_example": "terms that their example sentence lacks; each is a text by itself",
+    "sentences": "sentences, each a document of its own",
+    "across_sentences": "mentions that crossed the end of a sentence",
+    "joined_sentences": "ends of sentences removed, since a mention crossed them",
+    "text_labels": "labels of texts: the entities of their mentions",
+    "relations": "relations, skipped",
+    "composite_parts": "parts of composite mentions, skipped",
+    "document_annotations": "annotations of whole documents, skipped",
+    "foreign_annotations": "annotations that the corpus marks as foreign, skipped",
+    "unanswered": "tasks that nobody accepted, skipped",
+    "unlisted_documents": "documents that are not among the requested ids, skipped",
+}
 MAX_EXAMPLES = 3
 Item = TypeVar("Item")
 
 
 class CorpusReport:
-    """Counts by name, mentions by label, and examples of data issues.
-
-    Every conversion counts `documents` and `mentions` (written), `ents` (mentions among
-    `doc.ents`), `disjoint` (discontinuous mentions) and `disjoint_fragments` (their fragments),
-    `joined_fragments` (mentions whose fragments were joined into one), `mentions_read`,
-    `other_labels`, `other_types` (left out by a filter), `nil`, `composite`, `split_tokens` (tokens
-    cut at the edge of a mention), `misfit_mentions` (mentions for which tokens were cut),
-    `trimmed_mentions` (lost white space at their edges), `rewritten_ids` (mentions whose id lost or
-    got a prefix), `alternative_ids` (mentions whose id is an alternative one in the ontology, such
-    as a MeSH id in UMLS), `ambiguous_ids` (mentions with an id of several entities, of which the
-    first counts), `unknown_as_nil` (mentions whose id the ontology lacks, made NIL), `relations`,
-    `composite_parts`, `document_annotations` and `foreign_annotations` (records of other kinds,
-    skipped), the counts of `sentence_docs`, `text_labels`, `unlisted_documents` (not among the
-    requested ids), `unanswered` (tasks that nobody accepted), and the keys of `ISSUES`.
-    """
+    """Counts by name (`COUNTS`, `ISSUES`), mentions by label, and examples of data issues."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

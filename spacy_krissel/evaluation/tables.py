@@ -220,7 +220,10 @@ def _precision_recall_line(scores: dict[str, Any]) -> str:
 def nil_line(nil: dict[str, Any]) -> str:
     """Return a line with the results of `nil_scores`; without gold NIL the counts only."""
     if not nil["n_gold"]:
-        return f"{nil['n_predicted']:,} predicted, 0 gold"
+        return (
+            f"{nil['n_predicted']:,} predicted, 0 gold: each counts as wrong. Baselines link all "
+            "mentions: compare them with R@1"
+        )
     figures = (
         f"{_precision_recall_line(nil)}, auPR {percent(nil['aupr'])} where {percent(nil['share'])} "
         "% are NIL"

@@ -35,9 +35,11 @@ _WORD = re.compile(r"\w")
 class Grounding(NamedTuple):
     """Entity of a name.
 
-    id: "NIL" without an entity. name: the preferred name, or "". confidence: the probability that
-        the entity is correct; None without an entity, or if the linker has no `confidence`. match:
-        how the name was found, as in candidates ("label", "synonym", …), or "".
+    id: "NIL" without an entity.
+    name: the preferred name, or "".
+    confidence: the probability that the entity is correct; None without an entity, or if the linker
+        has no `confidence`.
+    match: how the name was found, as in candidates ("label", "synonym", …), or "".
     """
 
     id: str

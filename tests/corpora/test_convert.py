@@ -1,17 +1,20 @@
 import gzip
+import re
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import pytest
 import spacy
 from spacy.tokens import DocBin
 
+import spacy_krissel
 from spacy_krissel import Entity
 from spacy_krissel.corpora.convert import convert, read_docs
 from spacy_krissel.corpora.doc_bins import GoldSplit
 from spacy_krissel.corpora.readers import detect_format
 from spacy_krissel.corpora.readers.pubtator import read_pubtator
-from spacy_krissel.corpora.report import CorpusReport
+from spacy_krissel.corpora.report import COUNTS, ISSUES, CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.mentions.gold_ids import is_composite, split_ids
 from spacy_krissel.mentions.gold_mentions import SPANS_KEY, gold_mentions
@@ -247,6 +250,17 @@ def test_a_tiny_truncated_gzip_raises(tmp_path):
     path.write_bytes(gzip.compress(ONE.encode())[:-9])
     with pytest.raises(KrisselError, match=r"\[K202\].*a\.gz"):
         convert(path, tmp_path / "gold.spacy")
+
+
+def test_every_count_of_a_conversion_has_a_meaning():
+    folder = Path(spacy_krissel.__file__).parent / "corpora"
+    names = {
+        name
+        for path in (*folder.glob("*.py"), *folder.glob("readers/*.py"))
+        if path.stem not in ("link_table", "text_stream", "pubmed")  # of other commands
+        for name in re.findall(r"\.count\(\s*\"(\w+)\"", path.read_text(encoding="utf8"))
+    }
+    assert len(names) > 20 and names <= {*COUNTS, *ISSUES}, names - {*COUNTS, *ISSUES}
 
 
 def test_a_missing_input_raises_a_coded_error(tmp_path):
