@@ -71,7 +71,7 @@ def _beyond(words: TextWords, edge: int, step: int) -> int:
         if not 0 <= at < len(words.gap) or words.text[at] != words.text[edge]:
             return -1
         gap = words.gap[at if step < 0 else at - 1]
-        if gap == BARRIER:
+        if gap >= BARRIER:
             return -1
         joined |= gap == STRICT or bool(words.joins[at])
         if not words.joins[at]:

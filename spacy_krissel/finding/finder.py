@@ -1,20 +1,21 @@
 """Finder of a vocabulary's names in texts, in all their variants."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..lexical.ngrams import canonical_form
-from ..mentions.abbreviations import definitions, with_variants
+from ..mentions.abbreviations import definitions, find_genera, with_variants
 from ..mining.matcher import SHORT_ACRONYM, SHORT_NAME, is_acronym, plain_letters
 from ..mining.name_table import is_searched
 from ..util.folding import GREEK_NAMES, ROMAN, fold_name
 from ..util.memory import Remembered
 from .coordination import coordinated
 from .table import NameBags
-from .words import STRICT_CHARS, TextWords, WordReader, stem, stems_of
+from .words import STRICT_CHARS, TextWords, WordReader, stem, stems_of, stops_of
 
 # How a text gives a name, the best first: as written; in another spelling, case or numbering; with
 # another form of a word; in another order; with a word that the vocabulary's synonyms show to be
@@ -30,7 +31,7 @@ VARIANT_MEANINGS: dict[Variant, str] = {
         "has an equal word (renal, kidney), a general word for disease (kidney injury), or is the "
         "adjective of a one-word name (psychotic)"
     ),
-    "abbreviation": "is an abbreviation that the text defines",
+    "abbreviation": "is an abbreviation that the text defines, or has a shortened genus: E. coli",
     "coordination": "is the distant fragment of a coordination: palate in cleft lip and palate",
 }
 VARIANTS: tuple[Variant, ...] = ("name", "spelling", "form", "order", "word")
@@ -41,6 +42,7 @@ _LONG_WORD = re.compile(r"[^\W\d_]{3}")
 _GREEK = frozenset(map(stem, GREEK_NAMES.values()))
 _OPENING = re.compile(r"[(\[]")
 _WORD = re.compile(r"[^\W_]+")
+BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 
 
 # Start and end of each word in its text, (n,) each.
@@ -155,6 +157,7 @@ class NameFinder:
         for text, first, last, start, end, bag in zip(
             *(column.tolist() for column in columns), strict=True
         ):
+            start, end = _with_brackets(texts[text], start, end)
             named = self._name(texts[text][start:end], table, bag)
             if named is not None:
                 yield text, Hit(first, last, start, end, named)
@@ -175,7 +178,7 @@ class NameFinder:
             )
             for hit in hits
         ]
-        if self._use_abbreviations and _OPENING.search(text):
+        if self._use_abbreviations and found:
             found = _with_abbreviations(text, found, self._stopped)
         found = _longest(_supported(text, found), nested=self._nested)
         whole = {each.fragments[0] for each in found}
@@ -214,7 +217,9 @@ class NameFinder:
         if canonical in self._stopped or (is_general and not is_added):
             return None
         # Words on both sides of a comma or a slash are one name only as written.
-        worst = min(SPELLING, self._worst) if STRICT_CHARS.search(surface) else self._worst
+        stops = stops_of(surface)
+        is_strict = stops or STRICT_CHARS.search(surface)
+        worst = min(SPELLING, self._worst) if is_strict else self._worst
         best, found = worst + 1, ""
         entities: list[int] = []
         for name, entity, is_substituted in table.names_of(bag):
@@ -227,6 +232,8 @@ class NameFinder:
             else:
                 variant = FORM if stems_of(name) == stems else ORDER
             if variant > min(best, worst) or not has_case(name, surface):
+                continue
+            if stops and stops_of(name) != stops:
                 continue
             if not (is_added or is_searched(name)):
                 continue
@@ -252,6 +259,18 @@ class Hit(NamedTuple):
         return self.first, self.last, self.named.variant, not self.named.is_added
 
 
+def _with_brackets(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the offsets of a name with the brackets next to it that its own brackets need."""
+    own = text[start:end]
+    for opening, closing in BRACKETS:
+        missing = own.count(opening) - own.count(closing)
+        if missing > 0 and text.startswith(closing, end):
+            end += 1
+        elif missing < 0 and text.endswith(opening, 0, start):
+            start -= 1
+    return start, end
+
+
 def has_case(name: str, surface: str) -> bool:
     """Return whether a text has the case of a name. An acronym, or a name without a word of three
     letters (A-2), has its own only. A short word must not be all in capitals."""
@@ -273,8 +292,9 @@ def _letters(text: str) -> str:
 def _with_abbreviations(text: str, found: list[Match], stopped: Collection[str]) -> list[Match]:
     """Return the matches with the short forms that the text defines: each is a name of what its
     long form names, or of nothing."""
-    pairs = with_variants(definitions(text))
-    if not pairs:
+    pairs = with_variants(definitions(text)) if _OPENING.search(text) else []
+    genera = find_genera(text)
+    if not pairs and not genera:
         return found
     ending: dict[int, list[Match]] = {}
     for each in found:
@@ -285,7 +305,22 @@ def _with_abbreviations(text: str, found: list[Match], stopped: Collection[str])
         if meant.get(pair.short) is None:
             nearest = max(whole, key=lambda each: each.start, default=None)
             meant[pair.short] = None if nearest is None else nearest.named
-    kept = [each for each in found if text[each.start : each.end] not in meant]
+    by_text = {text[each.start : each.end].lower(): each.named for each in found}
+    for short, long in genera.items():
+        if (named := by_text.get(long.lower())) is not None:
+            meant.setdefault(short, named)
+    # A name is not both forms of a definition: "Alzheimer disease (AD)".
+    both = {min(pair.start, pair.long_start): max(pair.end, pair.long_end) for pair in pairs}
+    starts = sorted(both)
+    kept = [
+        each
+        for each in found
+        if text[each.start : each.end] not in meant
+        and not any(
+            both[start] <= each.end
+            for start in starts[bisect_left(starts, each.start) : bisect_left(starts, each.end)]
+        )
+    ]
     for start, end in _short_forms(text, meant):
         named = meant[text[start:end]]
         if named is not None and canonical_form(text[start:end]) not in stopped:

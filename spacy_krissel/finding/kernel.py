@@ -44,7 +44,7 @@ def find(keys, skipped, gaps, known, max_words, shift, starts, hashes, first, la
                     n += 1
                 if words == max_words:
                     break
-            # A sentence ends.
-            if gaps[j] == 2:
+            # A sentence or a line ends.
+            if gaps[j] >= 2:
                 break
     return n

@@ -47,13 +47,15 @@ class NameWords(NamedTuple):
     """Words of names (n,), and the names (m,).
 
     name, key: the name and the key of each word. sums: of the keys of each name. entities: the row
-    of each name's entity.
+    of each name's entity. before_stops: keys of the words that a `BARRIER` follows within a name,
+    ascending.
     """
 
     name: np.ndarray
     key: np.ndarray
     sums: np.ndarray
     entities: np.ndarray
+    before_stops: np.ndarray
 
 
 def substituted(words: NameWords) -> tuple[np.ndarray, np.ndarray]:

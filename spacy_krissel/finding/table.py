@@ -23,14 +23,14 @@ from .substitutions import (
     is_in,
     substituted,
 )
-from .words import TextWords, WordReader, hashed, stem, stems_of
+from .words import BARRIER, STRICT, TextWords, WordReader, hashed, stem, stems_of
 
 # Longer names are not found.
 MAX_NAME_WORDS = 16
 BLOCK_NAMES = 1 << 15
 # Fewer buckets are not made.
 MIN_BITS = 8
-KIND, VERSION = "folder of names to find", 1
+KIND, VERSION = "folder of names to find", 2
 # Larger folders are opened without a comparison of checksums; what is read of them is checked.
 MAX_VERIFIED_BYTES = 1 << 25
 NAMES, IDS = "names.arrow", "ids.arrow"
@@ -44,6 +44,7 @@ ARRAYS = {
     "bag_names": "<i8",
     "is_substituted": "|b1",
     "word_keys": "<u8",
+    "before_stops": "<u8",
 }
 _MIX, _HALF = np.uint64(0xD6E8FEB86659FD93), np.uint64(32)
 
@@ -62,7 +63,7 @@ class NameBags:
     names: the texts and the entities. ids: of the entities. arrays: of `ARRAYS`. "hashes": of the
     distinct bags, ascending; "buckets": the first hash of each value of the highest bits;
     "bag_starts", "bag_names", "is_substituted": the names of each bag, and whether a word of theirs
-    was replaced; "word_keys": of all words, ascending.
+    was replaced; "word_keys": of all words, ascending; "before_stops": of `NameWords`.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class NameBags:
             "bag_names": of[order],
             "is_substituted": is_substituted[order],
             "word_keys": np.unique(np.append(words.key, more)),
+            "before_stops": words.before_stops,
         }
         return cls(table.combine_chunks(), pa.table([[*ids]], schema=IDS_SCHEMA), arrays)
 
@@ -153,10 +155,12 @@ class NameBags:
         from .kernel import find
 
         known = is_in(words.key, self.arrays["word_keys"])
+        gap, stops = words.gap.copy(), np.flatnonzero(words.gap == BARRIER)
+        gap[stops[is_in(words.key[stops], self.arrays["before_stops"])]] = STRICT
         size = 2 * len(words.key) + 16
         while True:
             found = Runs(*(np.empty(size, dtype=np.int64) for _ in range(3)))
-            read = words.key, words.skipped, words.gap, known
+            read = words.key, words.skipped, gap, known
             arrays = self.arrays["buckets"], self.arrays["hashes"]
             n = find(*read, MAX_NAME_WORDS, self._shift, *arrays, *found)
             if n <= size:
@@ -256,15 +260,18 @@ def _words_of(table: pa.Table) -> NameWords:
     needs."""
     reader, stream, n = WordReader(), _texts_of(table), 0
     owners, keys = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.uint64)]
+    before_stops = [np.zeros(0, dtype=np.uint64)]
     while texts := list(islice(stream, BLOCK_NAMES)):
         read = reader.read(texts)
+        before_stops.append(np.unique(read.key[read.gap == BARRIER]))
         owners.append(read.text[~read.skipped] + n)
         keys.append(read.key[~read.skipped])
         n += len(texts)
     name, key = np.concatenate(owners), np.concatenate(keys)
     sums = np.zeros(n, dtype=np.uint64)
     np.add.at(sums, name, key)
-    return NameWords(name, key, sums, table.column("entity").to_numpy().astype(np.int64))
+    entities = table.column("entity").to_numpy().astype(np.int64)
+    return NameWords(name, key, sums, entities, np.unique(np.concatenate(before_stops)))
 
 
 def _adjectives(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:

@@ -20,10 +20,14 @@ MIN_PLURAL = 4
 # Number of known words at which all are forgotten: 20 MB.
 MAX_WORDS = 1 << 17
 # What stands between two words: white space or hyphens; a character that a name crosses only as
-# written; one that no name crosses.
-FREE, STRICT, BARRIER = range(3)
+# written; one that it crosses if a name has one after the same word, as "E. coli"; the end of a
+# line or text.
+FREE, STRICT, BARRIER, END = range(4)
 STRICT_CHARS = re.compile(r"[,/&+*%#@~^_\\$]")
-_BARRIERS = re.compile(r"[.;:?!()\[\]{}|\"=<>\n]")
+_BARRIERS = re.compile(r"[.;:?!()\[\]{}|\"=<>]")
+# A full stop within a number or symbol is none: "11p15.5".
+_STOP = re.compile(r"[;:?!()\[\]{}|\"=<>]|\.(?!\w)|(?<!\w)\.")
+_WORD = re.compile(r"[^\W_]+")
 _SINGULAR = re.compile(r"(?:ss|us|is)$")
 # "headaches" and "boxes": the singular may end in "e" or not.
 _SIBILANT = re.compile(r"(?<=[sxz])e$|(?<=[cs]h)e$")
@@ -33,7 +37,13 @@ _LETTERS = frozenset(["i", "v", "x"])
 # Of each ASCII character, and of all others.
 _KIND = np.array(
     [
-        BARRIER if _BARRIERS.match(char) else STRICT if STRICT_CHARS.match(char) else FREE
+        END
+        if char == "\n"
+        else BARRIER
+        if _BARRIERS.match(char)
+        else STRICT
+        if STRICT_CHARS.match(char)
+        else FREE
         for char in map(chr, range(128))
     ]
     + [FREE],
@@ -70,6 +80,12 @@ def stems_of(text: str) -> list[str]:
     return [stem(word) for word in words if word not in SKIPPED]
 
 
+def stops_of(text: str) -> str:
+    """Return the characters that are a `BARRIER` between the words of a text."""
+    words = [*_WORD.finditer(text)]
+    return "".join(_STOP.findall(text, words[0].start(), words[-1].end())) if words else ""
+
+
 def hashed(words: Sequence[str]) -> np.ndarray:
     """Return the key of each stem (n,) uint64."""
     return np.frombuffer(stable_hashes(words), dtype=">u8").astype(np.uint64)
@@ -80,7 +96,7 @@ class TextWords(NamedTuple):
 
     text: index of the text. start, end: in its characters. key: equal for all forms of a word.
     skipped: may a name lack it. joins: is it "and" or "or". gap: what stands after it, `FREE`,
-    `STRICT` or `BARRIER`.
+    `STRICT`, `BARRIER` or `END`.
     """
 
     text: np.ndarray
@@ -149,7 +165,7 @@ class WordReader:
         key, skipped, gap = known.key[number], known.skipped[number], _gaps(joined, start, end)
         if len(number):
             numeral = known.numeral[number[1:]]
-            is_numeral = known.numbered[number[:-1]] & (numeral > 0) & (gap[:-1] != BARRIER)
+            is_numeral = known.numbered[number[:-1]] & (numeral > 0) & (gap[:-1] < BARRIER)
             key[1:] = np.where(is_numeral, numeral, key[1:])
         for at in np.flatnonzero((end - start == 1) & (start > 0)).tolist():
             # "'s"
@@ -167,12 +183,12 @@ def _gaps(text: str, start: np.ndarray, end: np.ndarray) -> np.ndarray:
     if not len(start):
         return gap
     after = np.append(start[1:], len(text))
-    for kind in (STRICT, BARRIER):
+    for kind in (STRICT, BARRIER, END):
         n_before = np.append(0, np.cumsum(kinds == kind))
         gap[n_before[after] > n_before[end]] = kind
     # A full stop in a number or symbol: "11p15.5".
     for at in np.flatnonzero((gap == BARRIER) & (after - end == 1)).tolist():
         if text[end[at]] == ".":
             gap[at] = STRICT
-    gap[-1] = BARRIER
+    gap[-1] = END
     return gap

@@ -19,7 +19,7 @@ from spacy_krissel.finding.common import (
     general_words,
     read_counts,
 )
-from spacy_krissel.finding.words import BARRIER, FREE, STRICT, WordReader, hashed, stem
+from spacy_krissel.finding.words import BARRIER, END, FREE, STRICT, WordReader, hashed, stem
 from spacy_krissel.mining.matcher import plain_letters
 from spacy_krissel.util.folding import APOSTROPHES
 
@@ -151,13 +151,14 @@ def test_of_and_the_are_skipped_and_and_or_join():
         ),
         *((text, FREE) for text in ("·", "→", "😀", "\ud800", "\0", "'")),
         *((text, STRICT) for text in (",", ", ", "/", " & ", "+", "_", "%")),
-        *((text, BARRIER) for text in (". ", "; ", ": ", "\n", " (", ") ", '"', "?", "! ", " = ")),
+        *((text, BARRIER) for text in (". ", "; ", ": ", " (", ") ", '"', "?", "! ", " = ")),
+        ("\n", END),
         ("…", FREE),
         (".", STRICT),
     ],
 )
 def test_gap_between_words(between, gap):
-    assert read(f"lung{between}cancer").gap.tolist() == [gap, BARRIER]
+    assert read(f"lung{between}cancer").gap.tolist() == [gap, END]
     # Whatever else is in the text.
     assert read(f"α lung{between}cancer ß").gap.tolist()[1] == gap
 

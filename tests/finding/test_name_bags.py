@@ -14,7 +14,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.finding import table as module
 from spacy_krissel.finding.finder import NameFinder
 from spacy_krissel.finding.table import ARRAYS, IDS, MAX_NAME_WORDS, NAMES, NameBags
-from spacy_krissel.finding.words import BARRIER, WordReader
+from spacy_krissel.finding.words import BARRIER, END, WordReader
 from spacy_krissel.kb.columns import read_array, write_array
 from spacy_krissel.mining.matcher import plain_letters
 from spacy_krissel.util.manifest import MANIFEST, write_manifest
@@ -73,9 +73,10 @@ def found(table, words):
 
 def expected(names, words):
     """The runs of words with the bag of a name: all of them, one by one."""
-    by_bag = {}
+    by_bag, before_stops = {}, set()
     for name, id_ in names:
         own = read(name)
+        before_stops.update(own.key[own.gap == BARRIER].tolist())
         if 0 < len(key := bag(own, range(len(own.key)))) <= MAX_NAME_WORDS:
             by_bag.setdefault(key, []).append((name, id_))
     runs = set()
@@ -85,7 +86,8 @@ def expected(names, words):
             key = bag(words, range(first, last + 1))
             if ends and key in by_bag:
                 runs.add((first, last, tuple(sorted(by_bag[key]))))
-            if words.gap[last] == BARRIER:
+            gap, key = words.gap[last], words.key[last]
+            if gap == END or (gap == BARRIER and int(key) not in before_stops):
                 break
     return runs
 

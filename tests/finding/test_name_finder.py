@@ -431,3 +431,45 @@ def test_work_is_linear_in_the_length_of_a_text(words, nested):
 
     one, two = work(200), work(800)
     assert two < 4.6 * one + 2000
+
+
+SEPARATORS = [" ", "-", ". ", " (", ") ", "(", ")", "; ", ": ", ", ", "/", ".", "=", " [", "] "]
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.sampled_from("coli fever St alpha 4 virus natto".split()), min_size=2, max_size=4),
+    st.lists(st.sampled_from(SEPARATORS), min_size=3, max_size=3),
+)
+@example(["St", "fever", "virus"], [". ", " ", " "])
+def test_name_with_any_punctuation_is_found_as_written(words, separators):
+    # A name needs a word of letters.
+    words[0] = "fever"
+    name = words[0] + "".join(map("".join, zip(separators, words[1:], strict=False)))
+    (only,) = finder({name: "n", "cold": "c"}).find([f"We saw {name}, a cold"])[0][:1]
+    assert only.named.ids == ("n",) and only.variant == "name"
+    assert only.text == name
+
+
+def test_time_is_linear_in_what_stands_between_the_words_of_a_name():
+    text = f"E{'(' * 300_000}coli"
+    assert found(text, {"E. coli": "e", "E (coli)": "f"}) == []
+
+
+@pytest.mark.parametrize(
+    "text, mentions",
+    [
+        ("E. coli and E coli.", ["E. coli", "E coli"]),
+        # Two sentences, and other brackets.
+        ("With E. A coli. St Louis fever. No. St: Louis fever.", ["St Louis fever"]),
+        ("poly(ADP-ribose) or (poly ADP) ribose", ["poly(ADP-ribose)"]),
+        ("(R)-limonene (R)", ["(R)-limonene"]),
+        ("lung tumor (LT) of lung (tumor)", ["lung tumor", "LT"]),
+        # A genus that the text spells out, and one that it does not.
+        ("Mus musculus, M. musculus, M.  musculus, R. rattus", ["Mus musculus", "M. musculus"]),
+    ],
+)
+def test_stops_and_brackets_are_crossed_as_the_name_has_them(text, mentions):
+    names = ("E. coli", "St. Louis fever", "St Louis fever", "poly(ADP-ribose)", "(R)-limonene")
+    names = {each: each for each in (*names, "lung tumor", "lung tumor (LT)", "Mus musculus")}
+    assert [mention for mention, *_ in found(text, names)] == mentions
