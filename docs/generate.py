@@ -253,7 +253,12 @@ def terms_page() -> str:
         ("How a name was found", f"{first}: the mention …", "match", matches),
         ("Variants of a name", "The text in which it was found …", "variant", VARIANT_MEANINGS),
         ("Verdicts of `krissel verify`", "The id and its label", "verdict", STATUS_MEANINGS),
-        ("Counts of `krissel convert`", "Without data issues, of which it warns", "count", COUNTS),
+        (
+            "Counts of `krissel convert`",
+            "Those of data issues are in its warnings",
+            "count",
+            COUNTS,
+        ),
         ("Terms of evaluation", evaluation, "term", MEANINGS),
         ("Errors of `--end-to-end`", first, "error", KINDS),
     ):

@@ -1190,8 +1190,8 @@ class Warnings:
     )
     KW702 = (
         "[KW702] {n} of {total} gold mentions have an id that is not in the ontology, so no "
-        "prediction can be correct (first: {examples}). Check that the corpus and the ontology "
-        "use the same ids."
+        "prediction can be correct (first: {examples}). Use the "
+        "same ids in both, or make unknown ids NIL (krissel convert --unknown-as-nil)."
     )
     KW703 = (
         "[KW703] {count} gold prototypes were not used to evaluate these {n_docs} documents, "

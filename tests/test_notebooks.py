@@ -150,7 +150,7 @@ def test_every_notebook_is_linked_from_the_index_page():
 
 
 def test_site_shows_notebook_cells_and_outputs():
-    page = GENERATE.PAGES["notebooks/own-ontology.md"]()
+    page = GENERATE.notebook_page(GENERATE.NOTEBOOKS["notebooks/own-ontology.md"])
     assert "```python\nfrom pathlib import Path\n" in page and "\n```\nCLINIC:6\nNIL\n```\n" in page
     assert '\n<div class="entities"' in page and "tex2jax_ignore" not in page
 

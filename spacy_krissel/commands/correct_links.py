@@ -28,6 +28,18 @@ from ..util.outputs import writes
 from ..util.settings import checked
 from .review_names import judge_names
 
+# Counts of `correct` as they are printed.
+SHOWN = {
+    "rows": "rows filled in",
+    "corrections": "corrections",
+    "rejections": "rejections",
+    "no_entity": "without an entity",
+    "new": "new",
+    "left_out": "names left out",
+    "kept": "names kept",
+    "added": "names added",
+}
+
 
 @writes(folders=["output"], keeps="pipeline")
 @checked
@@ -141,4 +153,4 @@ def _correct_names(finder: KrisselFinder, names: Path, kb: PrototypeKB) -> dict[
 
 
 def show_correct(counts: dict[str, int]) -> str:
-    return "\n".join(f"{key}: {value}" for key, value in counts.items())
+    return "\n".join(f"{SHOWN[key]}: {value}" for key, value in counts.items())

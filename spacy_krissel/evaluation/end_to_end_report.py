@@ -39,8 +39,13 @@ COLUMNS = {
         "F1 of the pipeline minus that of the dictionary, in points, with its paired interval"
     ),
 }
+EXAMPLE_COLUMNS = {
+    "text, id": "of the gold mention, or of the prediction if it is spurious",
+    "overlaps": "the prediction that overlaps, and its link",
+    "first in": "the first document",
+}
 # Explained below the tables with these titles.
-LEGENDS = {"Systems": COLUMNS, "Errors": KINDS}
+LEGENDS = {"Systems": COLUMNS, "Errors": KINDS, "Most frequent errors": EXAMPLE_COLUMNS}
 # Number of the most frequent errors of each kind in the report. The file of errors has all.
 N_EXAMPLES = 5
 # Number of characters of a cell in the terminal.

@@ -85,7 +85,9 @@ MEANINGS = {
     # Systems.
     "exact": "the entities with the mention's text as a name",
     "tfidf": "the entity with the nearest name, by TF-IDF over character 3-grams",
-    "abbreviations": "abbreviations that the document defines are expanded",
+    "abbreviations": (
+        "abbreviations that the document defines are expanded, and ties settled as the linker does"
+    ),
     # Slices.
     "ambiguous": "the text is a name of no entity or of several",
     "unambiguous": "the text is a name of exactly one entity",

@@ -129,9 +129,8 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(("links won by", kinds))
     if won.get("unmined", {}).get("n"):
         figures = won["unmined"]
-        shares = (
-            f"{percent(figures['share'])} of links, of which {percent(figures['strict'])} correct"
-        )
+        share, strict = percent(figures["share"]), percent(figures["strict"])
+        shares = f"{share} % of links, of which {strict} % correct"
         facts.append(("unmined entities", shares))
     if far := data["distance"]:
         near = ", ".join(
@@ -221,8 +220,8 @@ def nil_line(nil: dict[str, Any]) -> str:
     """Return a line with the results of `nil_scores`; without gold NIL the counts only."""
     if not nil["n_gold"]:
         return (
-            f"{nil['n_predicted']:,} predicted, 0 gold: each counts as wrong. Baselines link all "
-            "mentions: compare them with R@1"
+            f"{nil['n_predicted']:,} predicted, 0 gold: each counts as wrong. Baselines link "
+            "all mentions: compare them with R@1 of the pipeline"
         )
     figures = (
         f"{_precision_recall_line(nil)}, auPR {percent(nil['aupr'])} where {percent(nil['share'])} "

@@ -24,7 +24,7 @@ class FinderSettings(Settings):
     variants: how a text may differ from a name. "none": in case and punctuation; "spelling": also
         in accents, Greek letters, numerals and British spelling; "words": also in number, in word
         order, by words that the names show to be equal, and by general words ("kidney injury" for
-        "kidney disease"), if it was set when they were read.
+        "kidney disease"), if set when the names were read.
     nested: find names inside others too; needs a `spans_key`. Otherwise the longest from the left.
     use_abbreviations: find the abbreviations of names that the doc defines, and no other meaning of
         theirs.
