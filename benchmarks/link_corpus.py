@@ -177,15 +177,13 @@ def kill(
             while run.is_running() and time.perf_counter() < until:
                 time.sleep(0.05)
             kind = draw.choice(RAY_KINDS if ray else KINDS)
-            if run.is_running() and (pids := run.pids(kind)):
-                killed[kind] += 1
-                for pid in pids if kind == "all" else [draw.choice(pids)]:
-                    end(pid)
-            # A lost worker is replaced; without its node, a run ends by itself.
-            if kind in ("worker", "node") or not run.is_running():
-                run.process.wait()
-            else:
-                run.process.wait(60)
+            pids = run.pids(kind) if run.is_running() else []
+            killed[kind] += bool(pids)
+            for pid in pids if kind == "all" else pids and [draw.choice(pids)]:
+                end(pid)
+            # A lost worker is replaced; without its node, a run ends by itself. Before Ray has
+            # started there is nothing to kill.
+            run.process.wait(60 if pids and kind in ("driver", "all") else None)
             left = time.perf_counter() + 60
             while run.pids("all") and time.perf_counter() < left:
                 time.sleep(0.05)
