@@ -53,6 +53,7 @@ DIGITS = re.compile("[0-9]")
 # Arguments of a fork server, by which the workers' parent is known.
 FORK_SERVER = b"multiprocessing.forkserver"
 RAYLET = b"/raylet"
+AGENT = re.compile(rb"ray::\w*Agent")
 # What `kill` ends: a lost worker is replaced, and after the others the run starts again.
 KINDS = ("worker", "worker", "driver", "all")
 RAY_KINDS = (*KINDS, "node", "node")
@@ -243,8 +244,9 @@ class Run:
         return self.process.poll() is None
 
     def pids(self, kind: str = "all") -> list[int]:
-        """Return the processes: "driver", "worker" (of a fork server, or Ray's), "node" (Ray's
-        manager of a machine, which ends with its workers), or "all"."""
+        """Return the processes: "driver", "worker" (of a fork server, or Ray's actors), "node"
+        (Ray's manager of a machine and its agents, each of which ends with its workers), or
+        "all"."""
         if kind == "driver":
             return [self.process.pid]
         mark = f"{MARK}={self._mark}".encode()
@@ -259,11 +261,15 @@ class Run:
         if kind == "all":
             return [*found]
         if kind == "node":
-            return [pid for pid, (_, command) in found.items() if RAYLET in command.split(b"\0")[0]]
+            return [
+                pid
+                for pid, (_, command) in found.items()
+                if RAYLET in command.split(b"\0")[0] or AGENT.match(command)
+            ]
         return [
             pid
             for pid, (parent, command) in found.items()
-            if command.startswith(b"ray::")
+            if (command.startswith(b"ray::") and not AGENT.match(command))
             or (FORK_SERVER in command and FORK_SERVER in found.get(parent, (0, b""))[1])
         ]
 
