@@ -31,7 +31,7 @@ def test_judged_names_survive_a_rebuild(run, refuse, toy_files, tmp_path):
     fill_in(table, "no")
     typed = table.read_bytes()
     assert "row(s) that were filled in" in refuse("review", linker, texts, "-o", table, "--names")
-    assert "left_out: 1" in run("correct", linker, table, "-o", linker)
+    assert "names left out: 1" in run("correct", linker, table, "-o", linker)
     assert stop_names(linker) == ["cold"] and table.read_bytes() == typed
 
     assert f"K027] '{linker}' already exists: 1 name(s) to find" in refuse(*build)
@@ -40,7 +40,7 @@ def test_judged_names_survive_a_rebuild(run, refuse, toy_files, tmp_path):
     # The corrected pipeline is saved again with its names.
     run("correct", linker, table, "-o", linker)
     fill_in(table, "yes")
-    assert "kept: 1" in run("correct", linker, table, "-o", linker)
+    assert "names kept: 1" in run("correct", linker, table, "-o", linker)
     assert stop_names(linker) == []
     assert "[K006]" in refuse("correct", linker, table, "-o", linker, "--replace")
 
