@@ -245,8 +245,7 @@ class Run:
 
     def pids(self, kind: str = "all") -> list[int]:
         """Return the processes: "driver", "worker" (of a fork server, or Ray's actors), "node"
-        (Ray's manager of a machine and its agents, each of which ends with its workers), or
-        "all"."""
+        (Ray's manager of a machine and its agents: the node ends without any one), or "all"."""
         if kind == "driver":
             return [self.process.pid]
         mark = f"{MARK}={self._mark}".encode()
