@@ -32,6 +32,7 @@ def benchmark(monkeypatch):
     return importlib.import_module
 
 
+@pytest.mark.nightly
 def test_synthetic_umls_is_read_completely(benchmark, tmp_path):
     rows = benchmark("umls_files").write_umls(tmp_path / "META", 300)
     again = benchmark("umls_files").write_umls(tmp_path / "again", 300)
@@ -106,6 +107,7 @@ def linking(tmp_path_factory):
     return folder
 
 
+@pytest.mark.nightly
 def test_linking_benchmark_runs(benchmark, linking, tmp_path, monkeypatch):
     script = benchmark("linking_at_size")
     monkeypatch.setattr(script, "WORDS_TOGETHER", 60)
@@ -131,6 +133,7 @@ def test_linking_benchmark_runs(benchmark, linking, tmp_path, monkeypatch):
     assert (tmp_path / "found.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.nightly
 def test_startup_benchmark_runs(benchmark, linking, tmp_path, monkeypatch):
     script = benchmark("start")
     for title in ("import spacy, a blank pipeline", "spacy.load", "krissel --help"):
@@ -185,6 +188,7 @@ def test_annotators_are_compared_on_the_same_names(
     assert found["links"] == [[[2, 8, "D1"]], []] and found["version"] == spacy.__version__
 
 
+@pytest.mark.nightly
 def test_linking_stage_times_add_up(benchmark, linking, tmp_path):
     script = benchmark("linking_stages")
     paths = linking / "store", [linking / "linker"]
@@ -197,6 +201,7 @@ def test_linking_stage_times_add_up(benchmark, linking, tmp_path):
     assert sum(ours["stages"].values()) == pytest.approx(6 / ours["mentions_per_second"])
 
 
+@pytest.mark.nightly
 def test_service_load_benchmark_runs(benchmark, linking, tmp_path):
     benchmark("serving_load").main(
         linking / "linker",
@@ -212,6 +217,7 @@ def test_service_load_benchmark_runs(benchmark, linking, tmp_path):
     }
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_corrections_benchmark_runs(benchmark, linking, tmp_path, monkeypatch):
     script = benchmark("corrections_scale")
@@ -226,6 +232,7 @@ def test_corrections_benchmark_runs(benchmark, linking, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_service_survives_the_attack_benchmark(benchmark, linking, tmp_path, monkeypatch):
     pytest.importorskip("cassis")
@@ -274,6 +281,7 @@ def test_bfloat16_exact_search_benchmark_runs(benchmark, linking, capsys):
     assert "| 100.00 |" in capsys.readouterr().out
 
 
+@pytest.mark.nightly
 def test_mining_rate_benchmark_runs(benchmark, tmp_path, capsys):
     script = benchmark("mining_rate")
     benchmark("umls_files").write_umls(tmp_path / "META", 300)
@@ -315,6 +323,7 @@ def test_synthetic_pubmed_and_gold_are_read_completely(benchmark, tmp_path, monk
     assert docs["mentions"] == n_mentions > 100
 
 
+@pytest.mark.nightly
 def test_memory_and_growth_of_a_command_are_measured(benchmark, tmp_path):
     script = benchmark("umls_workflow")
     hold = "import time; held = b'1' * 300_000_000; time.sleep(2)"
@@ -424,6 +433,7 @@ def test_the_papers_knowledge_base_is_measured(benchmark, tmp_path, monkeypatch)
     assert not list((tmp_path / "kb").iterdir())
 
 
+@pytest.mark.nightly
 def test_training_benchmark_runs(benchmark, tmp_path):
     script = benchmark("training_at_size")
     benchmark("umls_files").write_umls(tmp_path / "META", 300)
@@ -473,6 +483,7 @@ def test_abbreviation_definitions_are_scored(benchmark, tmp_path, capsys):
     assert f"| this package | second quarter | {len(parts)} |" in "\n".join(rows)
 
 
+@pytest.mark.nightly
 def test_learned_finder_benchmark_runs(benchmark, linking, tmp_path, capsys):
     gold = linking / "gold.spacy"
     benchmark("learned_finder").main(
@@ -525,6 +536,7 @@ def test_names_equal_only_in_canonical_form_are_found_by_spelling(benchmark, tmp
     ]
 
 
+@pytest.mark.nightly
 def test_only_words_that_are_names_are_linked_confidently(benchmark, tmp_path, capsys):
     script = benchmark("english_words")
     # "heart" is an induced name of the first entity.
@@ -582,6 +594,7 @@ def test_confidence_benchmark_counts_other_labels_as_unknown(benchmark, linking,
     assert script.area(confidence, right) == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
 
 
+@pytest.mark.nightly
 def test_gold_settings_benchmark_pairs_the_links_of_each_setting(benchmark, linking, capsys):
     script = benchmark("gold_settings")
     script.main(linking / "linker", linking / "store", [linking / "gold.spacy"], seeds=2)
@@ -593,6 +606,7 @@ def test_gold_settings_benchmark_pairs_the_links_of_each_setting(benchmark, link
     assert script.gain([right, right], [right, wrong]) == "+50.00 (+50.00 to +50.00)"
 
 
+@pytest.mark.nightly
 def test_counts_of_an_update_equal_those_of_the_files(benchmark, tmp_path, capsys):
     script = benchmark("updated_release")
     lines = [f"D{i:06}|{i}||disease number {i}|illness {i}\n" for i in range(150)]
@@ -612,6 +626,7 @@ def test_counts_of_an_update_equal_those_of_the_files(benchmark, tmp_path, capsy
     assert "different: none; lost: 0" in capsys.readouterr().out
 
 
+@pytest.mark.nightly
 def test_counts_of_an_update_of_hpo_equal_those_of_the_files(benchmark, tmp_path):
     script = benchmark("updated_release")
     obo = [

@@ -74,7 +74,7 @@ def run(script, output, **settings):
     return ended.value.exit_code, files
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_toy_run_completes_every_stage(script, tmp_path, capsys):
     status, files = run(script, tmp_path / "gpu", toy=True, seconds=3000)
     assert set(files) == set(script.STAGES)
@@ -101,7 +101,7 @@ def test_toy_run_completes_every_stage(script, tmp_path, capsys):
     assert "windows, chunks of 4" in printed and "mentions, by encoding and exact" in printed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_stage_that_dies_or_hangs_leaves_all_files_valid(script, stages, tmp_path, capsys):
     stages(quick=2, wrong=2, dies=2, hangs=6, skipped=2, late=100)
     status, files = run(script, tmp_path / "gpu", toy=True, seconds=30)
@@ -166,6 +166,7 @@ def checks(script):
     return importlib.import_module("gpu_stages.checks")
 
 
+@pytest.mark.nightly
 def test_only_files_with_the_marker_are_collected(checks, tmp_path):
     """A folder also has files whose imports are missing where the extra `tests` is."""
     marked = "import pytest\n\n@pytest.mark." + "gpu\ndef test_it():\n    assert {}\n"

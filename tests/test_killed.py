@@ -8,6 +8,7 @@ import sys
 import pytest
 from reliability.harness import CHANGING, spread
 from reliability.steps import MODELS, build_steps, docs_of, state_of
+from tiers import nightly
 
 from spacy_krissel.building import fill as build
 from spacy_krissel.building.tune import Tuning
@@ -18,8 +19,13 @@ from spacy_krissel.pipeline import pipeline_io as save
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "fork"), reason="needs processes that can be forked"
 )
-# By command, `python -m tests.reliability faults` kills at every operation.
-POINTS = 4
+STEPS = ["ontology", "mine", "convert", "split", "prototypes", "tune", "update"]
+# How often each is killed in a first run, or in one that replaces earlier work. By command, `python
+# -m tests.reliability faults` kills at every operation.
+KILLS = [
+    *((step, number % 2 == 0, 1) for number, step in enumerate(STEPS)),
+    *(nightly(step, earlier, 4) for step in STEPS for earlier in (False, True)),
+]
 
 
 @pytest.fixture
@@ -32,21 +38,18 @@ def step(request, toy_files, toy_store, toy_shards, trained, tmp_path, monkeypat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "step", ["ontology", "mine", "convert", "split", "prototypes", "tune", "update"], indirect=True
-)
-@pytest.mark.parametrize("earlier", [False, True])
-def test_killed_step_leaves_nothing_partial_and_can_be_rerun(step, earlier, tmp_path):
+@pytest.mark.parametrize("step, earlier, points", KILLS, indirect=["step"])
+def test_killed_step_leaves_nothing_partial_and_can_be_rerun(step, earlier, points, tmp_path):
     """At changes of folders all through a first run and one that replaces earlier work, and in
     between at calls."""
     name = "out.spacy" if step.load is docs_of else "out"
     whole = tmp_path / "whole" / name
     n_calls, n_changes = run_until(lambda: step.make(whole))
     expected = step.load(whole)
-    points = [(0, change) for change in spread(n_changes, POINTS)]
+    kills = [(0, change) for change in spread(n_changes, points)]
     if not earlier:
-        points += [(call, 0) for call in spread(n_calls, POINTS // 2)]
-    for number, point in enumerate(points):
+        kills += [(call, 0) for call in spread(n_calls, (points + 1) // 2)]
+    for number, point in enumerate(kills):
         path = tmp_path / str(number) / name
         if earlier:
             step.make(path)
@@ -66,7 +69,10 @@ def test_killed_step_leaves_nothing_partial_and_can_be_rerun(step, earlier, tmp_
 
 
 @pytest.mark.slow
-def test_killed_training_leaves_complete_models(configs, toy_overrides, tmp_path, monkeypatch):
+@pytest.mark.parametrize("points", [1, nightly(4)])
+def test_killed_training_leaves_complete_models(
+    configs, toy_overrides, points, tmp_path, monkeypatch
+):
     """`model-best` and `model-last` are one of those that were saved, all of it, whenever training
     is killed."""
     saved = []
@@ -86,7 +92,7 @@ def test_killed_training_leaves_complete_models(configs, toy_overrides, tmp_path
     expected = [state_of(tmp_path / "whole" / name) for name in MODELS]
     # Of a run in place of an earlier one.
     _, n_changes = run_until(lambda: make(tmp_path / "whole"))
-    for number, change in enumerate(spread(n_changes, POINTS)):
+    for number, change in enumerate(spread(n_changes, points)):
         path = tmp_path / str(number)
         for _ in range(2):
             # The second time with what the first one left in its place.

@@ -12,6 +12,7 @@ from project_files import ROOT, rows_in, settings_of
 from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
 from spacy.util import load_config
+from tiers import nightly
 
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.commands.export_encoder import export_encoder
@@ -273,7 +274,7 @@ def test_small_encoder_learns_by_self_alignment(run):
     assert name @ synonym > name @ other
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_krissbert_starts_from_an_aligned_encoder(configs, toy_overrides, tiny_bert, tmp_path):
     """`sapbert.cfg`, its encoder written out, and `krissbert.cfg` from there: both of its encoders
     begin with it."""
@@ -489,7 +490,7 @@ def pairs_overrides(toy_store, toy_shards, trained, tiny_bert, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("can_link", [True, False])
+@pytest.mark.parametrize("can_link", [True, nightly(False)])
 def test_saved_rerankers_link_or_copy_the_linkers_knowledge_base(
     configs, pairs_overrides, tmp_path, monkeypatch, can_link
 ):
@@ -686,7 +687,9 @@ SMALL_PEL = rows_in("pel/configs/losses.yml")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config, cpu", [("pel.cfg", {}), ("pel.cfg", SMALL_PEL), (ENTITIES, {})])
+@pytest.mark.parametrize(
+    "config, cpu", [("pel.cfg", {}), nightly("pel.cfg", SMALL_PEL), (ENTITIES, {})]
+)
 def test_retrieval_configs_train(config, cpu, configs, pel_overrides, toy_store, tmp_path, capsys):
     """Trained with hard negatives and adversarial examples; the knowledge base has references
     alone."""
@@ -719,7 +722,7 @@ def test_retrieval_configs_train(config, cpu, configs, pel_overrides, toy_store,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cpu", [{}, settings_of("experiments/pel", "nil-candidate", 3)])
+@pytest.mark.parametrize("cpu", [{}, nightly(settings_of("experiments/pel", "nil-candidate", 3))])
 def test_pel_ranker_trains_and_keeps_the_linker(cpu, configs, pel_overrides, toy_store, tmp_path):
     """Over a trained bi-encoder, which stays as it is, with NIL as a candidate."""
     train(
@@ -762,7 +765,7 @@ def test_pel_ranker_trains_and_keeps_the_linker(cpu, configs, pel_overrides, toy
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cpu", [{}, rows_in("belhd/configs/ablation.yml")])
+@pytest.mark.parametrize("cpu", [{}, nightly(rows_in("belhd/configs/ablation.yml"))])
 def test_belhd_config_trains_and_links(cpu, configs, pel_overrides, toy_store, tmp_path, capsys):
     """Trained on documents; the knowledge base has names alone, at the projection's width."""
     kept = {key: value for key, value in pel_overrides.items() if not key.startswith("components.")}

@@ -126,7 +126,7 @@ def test_documented_command_searches_on_the_gpu(tmp_path, monkeypatch):
     assert on_card == ["prototypes", "evaluate", "evaluate"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_documented_commands_lead_from_umls_to_a_package(toy):
     *fetch, run = documented()
     for words in fetch:

@@ -288,7 +288,7 @@ def test_files_of_another_vocabulary_are_refused(refuse, linker, tmp_path):
     assert update(linker, shifted, min_kept=0).counts["entity", "renamed"] == 6
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_each_source_of_the_linker_is_needed(tmp_path, linker_folder):
     others = [Entity(f"B:{number}", f"name {number}", source="b") for number in range(4)]
     first = [Entity(each.id, each.name, source="a") for each in FIRST]
@@ -333,7 +333,7 @@ def test_a_linker_that_would_lose_something_is_refused(refuse, linker, second, t
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_species_that_the_linker_reads_are_needed(tmp_path):
     genes = [Entity(f"G:{n}", f"gene {n}", species=("9606", "10090")[n % 2]) for n in range(4)]
     nlp = build(genes, tmp_path / "genes").nlp
@@ -390,7 +390,7 @@ def test_a_table_of_changes_can_be_filled_in(run, linker, second, tmp_path):
     assert "row(s) that were filled in" in run("update", linker, second, "--report", table, code=1)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_ontology_is_read_with_the_settings_of_before(run, refuse, tmp_path):
     records = [
         Entity("A:0", "top"),

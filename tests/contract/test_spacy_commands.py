@@ -152,7 +152,7 @@ def gold(component, tmp_path):
 @each_pipe
 def test_benchmark_speed_works(run, component, gold):
     assert "Mean" in run(
-        "benchmark", "speed", component.save(), gold, "--batches", 30, "--warmup", 0
+        "benchmark", "speed", component.save(), gold, "--batches", 3, "--warmup", 0
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import spacy
 from spacy.tokens import DocBin
+from tiers import nightly
 
 import spacy_krissel
 from spacy_krissel import Entity
@@ -275,11 +276,11 @@ CORPORA = [
         5145,
         {"duplicate_documents": 1, "text_differences": 1},
     ),
-    ("bc5cdr/CDR_TrainingSet.PubTator.txt", 9385, {}),
-    ("bc5cdr/CDR_DevelopmentSet.PubTator.txt", 9591, {}),
-    ("bioid/BioID_Train_revision.PubTator", 4137, {"text_mismatches": 1}),
-    ("species/SPECIES_Train.PubTator", 3053, {}),
-    ("species/Linnaeus_Train.PubTator", 2321, {}),
+    nightly("bc5cdr/CDR_TrainingSet.PubTator.txt", 9385, {}),
+    nightly("bc5cdr/CDR_DevelopmentSet.PubTator.txt", 9591, {}),
+    nightly("bioid/BioID_Train_revision.PubTator", 4137, {"text_mismatches": 1}),
+    nightly("species/SPECIES_Train.PubTator", 3053, {}),
+    nightly("species/Linnaeus_Train.PubTator", 2321, {}),
 ]
 
 
@@ -376,11 +377,13 @@ def build(data_dir, tmp_path_factory):
 @pytest.mark.parametrize(
     "ontology, name, prefixes, n_linked, n_held",
     [
-        ("Cellosaurus.tsv.gz", "bioid/BioID_Train_revision.PubTator", [], 4136, 4136),
+        nightly("Cellosaurus.tsv.gz", "bioid/BioID_Train_revision.PubTator", [], 4136, 4136),
         # A slim taxonomy has few of the species of S800; six mentions of Linnaeus have the id 0,
         # which is none.
         ("taxslim_2022-10-06.obo", "species/SPECIES_Train.PubTator", ["NCBITaxon"], 3053, 2102),
-        ("taxslim_2022-10-06.obo", "species/Linnaeus_Train.PubTator", ["NCBITaxon"], 2321, 1940),
+        nightly(
+            "taxslim_2022-10-06.obo", "species/Linnaeus_Train.PubTator", ["NCBITaxon"], 2321, 1940
+        ),
     ],
 )
 def test_cell_line_and_species_ids_resolve(

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 import spacy
 from spacy.tokens import DocBin
+from tiers import nightly
 
 from spacy_krissel.corpora.annotation import Mention
 from spacy_krissel.corpora.convert import convert
@@ -222,7 +223,9 @@ CRAFT_FILE = Path("corpora", "craft", "craft-67-articles.tar.gz")
 
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
-@pytest.mark.parametrize("ontology, counted", [("CL", (3896, 259)), ("UBERON", (12276, 234))])
+@pytest.mark.parametrize(
+    "ontology, counted", [("CL", (3896, 259)), nightly("UBERON", (12276, 234))]
+)
 def test_craft_keeps_every_annotation_and_fragment(data_dir, tmp_path, ontology, counted):
     """Every annotation and every fragment of CRAFT is in the `.spacy` file, at its characters."""
     source, whole = data_dir / CRAFT_FILE, tmp_path / "whole.spacy"
@@ -261,6 +264,7 @@ def test_craft_keeps_every_annotation_and_fragment(data_dir, tmp_path, ontology,
     assert not {*blemishes, "joined_fragments", "unknown_ids"} & report.to_dict()["counts"].keys()
 
 
+@pytest.mark.nightly
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 def test_sentences_of_craft_against_its_source(data_dir, tmp_path):

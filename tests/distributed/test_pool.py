@@ -80,6 +80,7 @@ def test_lost_processes_are_replaced_and_errors_are_raised():
         pool.receive()
 
 
+@pytest.mark.nightly
 def test_lost_actors_are_replaced_and_errors_are_raised():
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray = pytest.importorskip("ray")

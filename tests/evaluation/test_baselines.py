@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import spacy
+from tiers import nightly
 
 from spacy_krissel.evaluation import baselines
 from spacy_krissel.evaluation.baselines import (
@@ -163,7 +164,7 @@ def medic(data_dir, tmp_path_factory):
             {"exact": (0.531, 0.564), "tfidf": (0.701, 0.755)},
         ),
         # Of the 98 composites of this file one is an id and "-1", which is one concept.
-        (
+        nightly(
             "bc5cdr/CDR_DevelopmentSet.PubTator.txt",
             ["Disease"],
             4228,

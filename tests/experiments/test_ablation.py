@@ -362,6 +362,7 @@ def test_results_of_linkers_alone_are_means_over_seeds(run, tmp_path, toy_ablati
     assert not list(tmp_path.rglob("kb"))
 
 
+@pytest.mark.nightly
 def test_sapberts_table_6_trains_with_every_loss(
     configs, toy_overrides, toy_store, toy_gold, tmp_path
 ):

@@ -247,6 +247,7 @@ def test_the_root_of_a_tree_is_removed_with_it(tmp_path):
     assert removed_entities(store, trees=["C10.2"]) == {"B"}
 
 
+@pytest.mark.nightly
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 def test_neoplasms_are_removed_from_medic(data_dir, tmp_path):

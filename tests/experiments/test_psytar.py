@@ -119,6 +119,7 @@ def test_invalid_workbooks_raise_coded_errors(write_psytar, tmp_path, monkeypatc
     assert refused(path).startswith("[K231]") and "spacy-krissel[psytar]" in refused(path)
 
 
+@pytest.mark.nightly
 @pytest.mark.data
 def test_the_real_workbook_is_converted_with_known_counts(data_dir, tmp_path):
     with warnings.catch_warnings():

@@ -144,6 +144,7 @@ def test_lay_names_are_read_by_hpo_id(files):
     }
 
 
+@pytest.mark.nightly
 @pytest.mark.data
 def test_the_real_corpus_has_known_split_and_name_counts(data_dir, tmp_path):
     """Split as by default; no phrase of the test alone is a name."""

@@ -242,6 +242,7 @@ def run(repository, tiny_bert, monkeypatch):
     return run
 
 
+@pytest.mark.nightly
 def test_reproduce_runs_from_the_publishers_files(repository, run, monkeypatch):
     root, server = repository
     project_assets(root / "experiments" / "sources")

@@ -137,7 +137,7 @@ def linked(path, store):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 def test_data_sets_of_table_2_have_their_mentions_and_ids(place, run):
     run(*read_project(ROOT / "experiments" / "umls")["workflows"]["open"])
@@ -162,7 +162,7 @@ def test_data_sets_of_table_2_have_their_mentions_and_ids(place, run):
         assert found == [CUIS["gout"], CUIS["knee pain"]]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif(sys.platform == "win32", reason="symbolic links")
 def test_every_row_of_table_2_can_be_measured(place, run, tiny_bert):

@@ -86,6 +86,7 @@ def rows_of(path):
     return [row["name"] for row in json.loads(Path(path).read_text())["rows"]]
 
 
+@pytest.mark.nightly
 def test_krissberts_lazy_learning_runs(run):
     few = of_rows(f"{NAMES} --training.optimizer.learn_rate.warmup_steps 0")
     folder = run("krissbert", "ablate-lazy", few)
@@ -102,6 +103,7 @@ def test_sapberts_name_evaluation_runs(run):
     assert (folder / "metrics" / "names-bc5cdr.json").exists()
 
 
+@pytest.mark.nightly
 def test_sapberts_biosyn_ablation_runs(run):
     run("sapbert", "align", NAMES, "")
     few = of_rows(f"{FEW} --training.optimizer.learn_rate 0.01 --corpora.train.dev_share 0.4")
@@ -117,6 +119,7 @@ def test_sapberts_biosyn_ablation_runs(run):
     assert cfg["lexical_weight"] > 0, "the learned weight is lost"
 
 
+@pytest.mark.nightly
 def test_pels_loss_ablation_runs(run):
     folder = run(
         "pel",
@@ -126,6 +129,7 @@ def test_pels_loss_ablation_runs(run):
     assert rows_of(folder / "metrics" / "losses" / "ablation.json") == ["proxy", "ce", "ce-fgsm"]
 
 
+@pytest.mark.nightly
 def test_pels_ranker_ablation_runs(run):
     gold = f"{GOLD} --train.overrides.{LINKER}.objective.n_negatives 4 --row retriever-fgsm"
     few = (
@@ -144,6 +148,7 @@ def test_pels_ranker_ablation_runs(run):
     assert found == ["ranked", "ranked-fgsm", "retriever-fgsm"]
 
 
+@pytest.mark.nightly
 def test_belhds_cell_line_ablation_runs(run):
     sizes = (
         f"--{LINKER}.objective.n_candidates 4 --{LINKER}.model.encoder.window 32 "
@@ -154,6 +159,7 @@ def test_belhds_cell_line_ablation_runs(run):
     assert rows == ["full", "disambiguation", *BASELINE_TITLES, "memorisation"]
 
 
+@pytest.mark.nightly
 def test_belhds_twin_comparison_runs(run):
     """Refreshed at each epoch, of a number of steps that nobody typed."""
     few = (
@@ -289,6 +295,7 @@ def genes(run, tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:.*KW703")
 def test_genes_of_many_species_are_linked(genes, tmp_path):
     for name, n_lines in (("gold", 6), ("build", 3), ("evaluate", 21), ("link-lazy", 6)):
@@ -305,6 +312,7 @@ def test_genes_of_many_species_are_linked(genes, tmp_path):
     assert rows_of(folder / "metrics" / "supervised" / "ablation.json") == ["names", "rules"]
 
 
+@pytest.mark.nightly
 def test_biored_is_linked_to_five_vocabularies(genes, tmp_path):
     stores = {
         "medic": ("D1", "gout", "Disease"),
@@ -325,6 +333,7 @@ def test_biored_is_linked_to_five_vocabularies(genes, tmp_path):
     assert (folder / "metrics" / "predicted.json").exists()
 
 
+@pytest.mark.nightly
 def test_oslats_training_runs(run):
     folder = run("oslat", "train", NAMES, TEXTS, TEXTS, "")
     assert (folder / "training" / "psytar-0" / "full" / "pipeline" / "meta.json").exists()
@@ -377,6 +386,7 @@ def test_the_checkpoint_evaluation_runs(run, toy_files, toy_gold, bert_with_mark
     assert found["n"] == 11 and found["n_seen"] == 11
 
 
+@pytest.mark.nightly
 def test_the_compact_encoder_workflow_runs(
     run, toy_files, toy_names, toy_store, toy_gold, tmp_path, monkeypatch
 ):

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tiers import nightly
 
 from . import containers, mutators
 
@@ -26,16 +27,19 @@ def fuzz(*arguments):
     return subprocess.run(command, cwd=TESTS, capture_output=True, encoding="utf8", timeout=1200)
 
 
-def test_damaged_input_raises_coded_errors():
-    run = fuzz("--inputs", "5000", "--seed", "1", "--jobs", "1")
+@pytest.mark.parametrize("inputs", ["1000", nightly("5000")])
+def test_damaged_input_raises_coded_errors(inputs):
+    run = fuzz("--inputs", inputs, "--seed", "1", "--jobs", "1")
     assert not run.returncode, f"{run.stdout}\n{run.stderr}"
 
 
+@pytest.mark.nightly
 def test_truncated_files_are_detected():
     run = fuzz("truncation")
     assert not run.returncode, f"{run.stdout}\n{run.stderr}"
 
 
+@pytest.mark.nightly
 def test_small_bombs_are_refused():
     """Bombs of 400 MB are tried by command only."""
     run = fuzz("bombs", "--small")

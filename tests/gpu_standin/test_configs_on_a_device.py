@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 from standin_rules import RULES
+from tiers import first_of
 from toy_links import link
 
 from spacy_krissel.corpora.convert import read_docs
@@ -20,6 +22,9 @@ pytestmark = pytest.mark.slow
 
 STANDIN = Path(__file__).parents[1] / "standin"
 CONFIGS = sorted(path.stem for path in (Path(__file__).parents[2] / "configs").glob("*.cfg"))
+# One of each component, and both kinds of encoder; with them all of `USES`.
+FEW = ("small", "transformer", "reranker", "oslat-small")
+each_config = pytest.mark.parametrize("name", first_of(CONFIGS, *FEW))
 
 
 # Copies to the device, copies to the host, and waits: of one training step, and of four docs linked
@@ -96,18 +101,28 @@ USES = {
 
 
 @pytest.fixture(scope="session")
-def report(toy_files, toy_store, toy_shards, toy_names, tiny_bert, make_once):
-    """The worker's report; `STANDIN_REPORT` names a file that is to have it too."""
+def report_of(toy_files, toy_store, toy_shards, toy_names, tiny_bert, make_once):
+    """Gives the worker's report on the few configs, or on all of them if it is to have another;
+    `STANDIN_REPORT` names a file that is to have that of all too."""
 
-    def make(folder):
+    def make(folder, only):
         paths = {"ontology": toy_store.path, "mentions": toy_shards, "encoder": tiny_bert}
         paths |= write_docs(folder, toy_files / "gold.pubtator", toy_names)
-        run_worker({"out": str(folder), "paths": {key: str(path) for key, path in paths.items()}})
+        paths = {key: str(path) for key, path in paths.items()}
+        run_worker({"out": str(folder), "paths": paths, "only": only})
 
-    content = (make_once("standin", make) / "report.json").read_text()
-    if "STANDIN_REPORT" in os.environ:
-        Path(os.environ["STANDIN_REPORT"]).write_text(content)
-    return json.loads(content)
+    @cache
+    def get(name):
+        if name in FEW:
+            folder = make_once("standin-few", partial(make, only=FEW))
+        else:
+            folder = make_once("standin-all", partial(make, only=CONFIGS))
+        content = (folder / "report.json").read_text()
+        if "STANDIN_REPORT" in os.environ and name not in FEW:
+            Path(os.environ["STANDIN_REPORT"]).write_text(content)
+        return json.loads(content)
+
+    return get
 
 
 def write_docs(folder, gold_file, toy_names):
@@ -144,27 +159,27 @@ def run_worker(given):
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-def test_the_stand_in_behaves_like_cupy(report):
-    assert report["rules"] == RULES
+def test_the_stand_in_behaves_like_cupy(report_of):
+    assert report_of(FEW[0])["rules"] == RULES
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_each_config_trains_evaluates_saves_and_loads_on_a_device(report, name):
-    found = report["configs"][name]
+@each_config
+def test_each_config_trains_evaluates_saves_and_loads_on_a_device(report_of, name):
+    found = report_of(name)["configs"][name]
     assert "error" not in found, found["error"]
     assert any(found["links"])
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_a_pipeline_trained_on_a_device_links_the_same_on_the_cpu(report, name):
-    found = report["configs"][name]
+@each_config
+def test_a_pipeline_trained_on_a_device_links_the_same_on_the_cpu(report_of, name):
+    found = report_of(name)["configs"][name]
     for links, expected in zip(link(spacy.load(found["pipeline"])), found["links"], strict=True):
         assert dict(links) == pytest.approx(dict(expected), abs=1e-5)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_copies_and_waits_per_step_and_batch_are_as_expected(report, name):
-    found = report["configs"][name]
+@each_config
+def test_copies_and_waits_per_step_and_batch_are_as_expected(report_of, name):
+    found = report_of(name)["configs"][name]
     kinds = ("to_device", "to_host", "waits")
     numbers = tuple(tuple(found[part][kind] for kind in kinds) for part in ("step", "batch"))
     functions = {part: found[f"{part} by function"] for part in ("step", "batch")}
@@ -175,8 +190,8 @@ def test_copies_and_waits_per_step_and_batch_are_as_expected(report, name):
 
 
 @pytest.mark.parametrize("name", USES)
-def test_device_use_is_within_its_bounds(report, name):
+def test_device_use_is_within_its_bounds(report_of, name):
     least, greatest = USES[name]
-    found = report["uses"][name]
+    found = report_of(FEW[0])["uses"][name]
     assert not isinstance(found, str), found
     assert least <= found <= greatest

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tiers import nightly
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
@@ -52,7 +53,7 @@ def run(program, *arguments):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["exact", "flat", "hnsw", "ivf", "torch"])
+@pytest.mark.parametrize("what", ["exact", "flat", nightly("hnsw"), nightly("ivf"), "torch"])
 def test_a_forked_child_can_search_after_its_parent(what):
     pytest.importorskip("torch" if what == "torch" else "faiss")
     assert run(SEARCH, what) == 0

@@ -452,7 +452,7 @@ def test_markers_follow_the_config(make):
     assert fingerprint(loaded) == fingerprint(plain)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_a_compiled_encoder_gives_the_same_vectors(make, monkeypatch):
     # Traced, and not compiled to machine code, which takes minutes.

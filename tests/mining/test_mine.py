@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tiers import nightly
 
 import spacy_krissel
 from spacy_krissel.errors import KrisselError, KrisselWarning
@@ -492,7 +493,11 @@ def test_progress_bar_writes_to_stderr_only_when_asked(ontology, write_texts, tm
 @pytest.mark.data
 @pytest.mark.parametrize(
     "case, mentions, entities",
-    [("preserve", 12000, 550), ("fold", 85000, 1600), ("smart", 75000, 1400)],
+    [
+        nightly("preserve", 12000, 550),
+        nightly("fold", 85000, 1600),
+        ("smart", 75000, 1400),
+    ],
 )
 def test_abstracts_give_the_expected_counts(medic, data_dir, tmp_path, case, mentions, entities):
     report = mine(medic, data_dir / "text" / "abstracts.jsonl.gz", tmp_path / "shards", case=case)

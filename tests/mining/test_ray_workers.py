@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 from ray_machines import two_machines
+from tiers import first_of
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.mining import reading as reading_module
@@ -64,7 +65,7 @@ def test_ray_writes_the_same_shards_as_one_process(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["_read_on_ray", "_mine_on_ray"])
+@pytest.mark.parametrize("task", first_of(["_read_on_ray", "_mine_on_ray"]))
 def test_worker_killed_in_a_task_changes_no_shards(
     cluster, ontology, folder, tmp_path, expected, read_bytes, monkeypatch, task
 ):
@@ -151,7 +152,7 @@ def test_n_process_with_ray_raises(ontology, write_texts, tmp_path):
         mine(ontology, write_texts({"a": "glioma"}), tmp_path / "s", ray="local", n_process=2)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_temporary_cluster_ends_and_a_missing_one_raises(
     cluster, ontology, write_texts, tmp_path, monkeypatch
 ):
@@ -169,7 +170,7 @@ def test_temporary_cluster_ends_and_a_missing_one_raises(
         mine(ontology, texts, tmp_path / "s", ray="auto")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_lost_machine_changes_no_shards(
     ontology, folder, tmp_path, expected, read_bytes, monkeypatch
 ):

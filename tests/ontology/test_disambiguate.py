@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
+from tiers import nightly
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology import disambiguate as module
@@ -552,8 +553,8 @@ def read_cellosaurus(path):
     # FAK+/+ and FAK-/-.
     [
         ("medic_06Jul2012.txt", 1014, (0, [])),
-        ("taxslim_2022-10-06.obo", 194, (0, [])),
-        ("Cellosaurus.tsv.gz", 562, (21, ["A4.951", "MM-1", "S1A"])),
+        nightly("taxslim_2022-10-06.obo", 194, (0, [])),
+        nightly("Cellosaurus.tsv.gz", 562, (21, ["A4.951", "MM-1", "S1A"])),
     ],
 )
 def test_real_ontologies_are_disambiguated(data_dir, tmp_path, name, n_homonyms, failures):

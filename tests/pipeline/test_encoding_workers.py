@@ -158,7 +158,7 @@ def test_missing_ray_raises(built, monkeypatch):
         built(ray="local")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ray_builds_the_same_as_one_process(built, trained, not_here):
     ray = pytest.importorskip("ray")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -177,7 +177,7 @@ def test_ray_builds_the_same_as_one_process(built, trained, not_here):
         ray.shutdown()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_lost_actor_or_machine_leaves_the_kb_unchanged(built, tmp_path, not_here, monkeypatch):
     pytest.importorskip("ray")
     killed, lost = tmp_path / "killed", []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from ray_machines import two_machines
+from tiers import nightly
 
 from spacy_krissel.commands.link_texts import link
 from spacy_krissel.commands.linking_work import LinkingWork
@@ -60,7 +61,7 @@ def expected(pipeline, corpus, tmp_path):
 
 
 # Units that the processes read, and units that this one reads for them.
-@pytest.mark.parametrize("unit_bytes", [1, 10**6])
+@pytest.mark.parametrize("unit_bytes", [1, nightly(10**6)])
 def test_processes_write_the_bytes_of_one(
     pipeline, corpus, expected, tmp_path, monkeypatch, unit_bytes
 ):
@@ -105,6 +106,7 @@ def test_killed_runs_write_the_same_parts(pipeline, corpus, tmp_path, monkeypatc
     assert contents(output) == contents(tmp_path / "whole")
 
 
+@pytest.mark.nightly
 def test_ray_writes_the_bytes_of_one_process_and_loses_a_machine(
     pipeline, corpus, expected, tmp_path, monkeypatch
 ):

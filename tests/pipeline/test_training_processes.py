@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.util import load_config
+from tiers import nightly
 
 from spacy_krissel.commands.train_pipeline import _check, _evaluated_by_first, train
 from spacy_krissel.distributed.processes import process_rank
@@ -65,7 +66,7 @@ def steps(config):
                 "training.max_epochs": 0,
             },
         ),
-        ("transformer", {"training.max_steps": 3, "training.eval_frequency": 2}),
+        nightly("transformer", {"training.max_steps": 3, "training.eval_frequency": 2}),
     ],
 )
 def test_two_processes_train_as_one(two_processes, logged_config, tiny_bert, capsys, name, changes):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import nightly
 
 from spacy_krissel.building.tune import Tuning
 from spacy_krissel.pipeline import pipeline_io as save
@@ -35,6 +36,11 @@ NAMES = (
     "few-shot", "extract", "projection", "encoder", "linker.to_disk", "reranker.to_disk",
     "extractor.to_disk",
 )  # fmt: skip
+# Each command in place of an earlier result or of nothing, in turn; the others nightly.
+ROWS = [
+    *((name, number % 2 == 0) for number, name in enumerate(NAMES)),
+    *(nightly(name, number % 2 == 1) for number, name in enumerate(NAMES)),
+]
 EXCHANGES = sys.platform == "linux"
 KINDS = ("ENOSPC", "EIO", "EACCES", "KILL", "FSIZE")
 # Of a workbook of PsyTAR.
@@ -75,8 +81,7 @@ def all_commands(
     return commands(given)
 
 
-@pytest.mark.parametrize("earlier", [False, True], ids=["new", "replace"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name, earlier", ROWS)
 def test_fault_leaves_the_old_result_or_the_new(
     all_commands, name, earlier, size, table, tmp_path, monkeypatch
 ):

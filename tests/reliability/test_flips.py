@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 import spacy
 from spacy.util import load_config, load_model_from_config
+from tiers import nightly
 
 from spacy_krissel.corpora.doc_bins import write_doc_bin
 from spacy_krissel.errors import KrisselError
@@ -102,7 +103,15 @@ def saved(
 
 @pytest.mark.parametrize(
     "name",
-    ["small, exact", "transformer, HNSW", "re-ranker", "extractor", "store", "shards", "docs"],
+    [
+        "small, exact",
+        nightly("transformer, HNSW"),
+        nightly("re-ranker"),
+        nightly("extractor"),
+        "store",
+        "shards",
+        "docs",
+    ],
 )
 def test_flipped_bit_is_refused_or_harmless(saved, name, size, table, tmp_path):
     path, read, load = saved(name)
@@ -162,8 +171,13 @@ def _verdict(ended: Ended, expected: str) -> str:
     return ended.how if ended.how == "uncoded" else "crashed"
 
 
-@pytest.mark.parametrize("name", ["small, exact", "transformer, HNSW"])
-def test_damaged_knowledge_base_without_verification_ends_no_process(saved, name, size, tmp_path):
+@pytest.mark.parametrize(
+    "name, times",
+    [("small, exact", 1), nightly("small, exact", 5), nightly("transformer, HNSW", 5)],
+)
+def test_damaged_knowledge_base_without_verification_ends_no_process(
+    saved, name, times, size, tmp_path
+):
     if "verify" not in inspect.signature(PrototypeKB.from_disk).parameters:
         pytest.skip("a knowledge base is always verified")
     shutil.copytree(saved(name).path / "krissel_linker" / "kb", tmp_path / "kb")
@@ -177,7 +191,7 @@ def test_damaged_knowledge_base_without_verification_ends_no_process(saved, name
     for number, file_ in enumerate(
         sorted(each for each in (tmp_path / "kb").rglob("*") if each.is_file())
     ):
-        for byte, bit in bits_to_flip(file_.stat().st_size, size.offsets * 5, number):
+        for byte, bit in bits_to_flip(file_.stat().st_size, size.offsets * times, number):
             flip(file_, byte, bit)
             if (ended := in_child(search, seconds=60)).how not in ("returned", "coded"):
                 crashed.append(f"{file_.name}, byte {byte}, bit {bit}: {ended}")
@@ -212,7 +226,7 @@ def described(saved):
     return get
 
 
-@pytest.mark.parametrize("kind", ["kb with HNSW", "store", "shards"])
+@pytest.mark.parametrize("kind", [nightly("kb with HNSW"), "store", "shards"])
 def test_odd_manifest_raises_only_coded_errors(described, kind, size, tmp_path):
     """Each key left out or replaced by values of other types: by some of these in turn, as many as
     bits of a file, so that a run by command has all."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Span
+from tiers import nightly
 
 from spacy_krissel.building.gold_prototypes import add_gold
 from spacy_krissel.index.faiss_index import make_faiss_index
@@ -74,16 +75,16 @@ def kinds(save_linker, save_reranker, save_extractor, tmp_path_factory):
 @pytest.mark.parametrize(
     "name",
     [
-        "small",
+        nightly("small"),
         "small, lexical, types",
-        "transformer",
-        "transformer, HNSW",
-        "referenced",
+        nightly("transformer"),
+        nightly("transformer, HNSW"),
+        nightly("referenced"),
         "re-ranker, list",
-        "re-ranker, pairs",
+        nightly("re-ranker, pairs"),
         "extractor, words",
-        "extractor, pieces",
-        "extractor, retrieved",
+        nightly("extractor, pieces"),
+        nightly("extractor, retrieved"),
     ],
 )
 def test_threads_get_the_answers_of_a_single_thread(kinds, name, make_docs, size, table):

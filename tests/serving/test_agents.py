@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import spacy
+from tiers import nightly
 
 from spacy_krissel.commands.serve_agents import _address, _names, mcp
 from spacy_krissel.errors import KrisselError
@@ -285,8 +286,9 @@ def test_shutdown_closes_the_services(make_app, services):
 
 
 @pytest.mark.slow
-def test_hostile_requests_get_no_500_and_no_text_of_others(make_app):
-    """1,000 requests of pieces of messages, and as many good ones next to them, by eight threads:
+@pytest.mark.parametrize("n", [300, nightly(1_000)])
+def test_hostile_requests_get_no_500_and_no_text_of_others(make_app, n):
+    """Many requests of pieces of messages, and as many good ones next to them, by eight threads:
     each is answered with its own text only."""
     pieces = [
         '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": ',
@@ -327,9 +329,9 @@ def test_hostile_requests_get_no_500_and_no_text_of_others(make_app):
         return answered.status_code
 
     with TestClient(make_app()) as client, ThreadPoolExecutor(8) as pool:
-        statuses = Counter(pool.map(ask, range(1_000)))
+        statuses = Counter(pool.map(ask, range(n)))
     # Many were read as far as their content.
-    assert statuses[400] > 200 and statuses[200] > 40
+    assert statuses[400] > 0.2 * n and statuses[200] > 0.04 * n
 
 
 @pytest.mark.slow

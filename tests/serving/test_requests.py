@@ -13,6 +13,7 @@ from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
+from tiers import nightly
 
 pytest.importorskip("fastapi")
 
@@ -177,8 +178,9 @@ def test_invalid_content_gets_its_status(client, content, status):
 
 
 @pytest.mark.slow
-def test_hostile_requests_get_no_500_and_no_text_of_others(client):
-    """1,000 requests of pieces of requests, paths and markup, and as many good ones beside them, by
+@pytest.mark.parametrize("n", [300, nightly(1_000)])
+def test_hostile_requests_get_no_500_and_no_text_of_others(client, n):
+    """Many requests of pieces of requests, paths and markup, and as many good ones beside them, by
     eight threads: each is answered with its own text only."""
     pieces = [
         *(
@@ -255,9 +257,9 @@ def test_hostile_requests_get_no_500_and_no_text_of_others(client):
         return answered.status_code
 
     with ThreadPoolExecutor(8) as pool:
-        statuses = Counter(pool.map(ask, range(1_000)))
+        statuses = Counter(pool.map(ask, range(n)))
     # Most were read as far as their content.
-    assert statuses[422] > 300
+    assert statuses[422] > 0.3 * n
 
 
 def test_pages_of_other_sites_are_refused(service):

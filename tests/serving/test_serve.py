@@ -20,6 +20,7 @@ from types import SimpleNamespace
 import pytest
 import spacy
 from command_line import invoke
+from tiers import nightly
 
 from spacy_krissel.cli.app import INTERRUPTED
 from spacy_krissel.commands import serve_pipeline
@@ -166,22 +167,20 @@ def test_listening_process_loads_no_linking_library(saved, tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_linker_is_replaced(saved, tmp_path):
-    """Accepted corrections also count for its replacement."""
-    corrections = tmp_path / "corrections.jsonl"
-    options = ((), ("--corrections", corrections))
-    for given in options:
-        service = Served(saved, *given)
-        service.ask("/corrections", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]})
-        linked, first = service.ask("/link", {"text": TEXT}), service.linker()
-        assert linked["documents"][0]["mentions"][0]["kb_id"] == "D3"
-        os.kill(first, signal.SIGKILL)
-        assert answered(service) == linked and service.linker() != first
-        assert service.ask("/health")["answering"] == 1
-        service.end(signal.SIGTERM)
+@pytest.mark.parametrize("kept", [True, nightly(False)])
+def test_killed_linker_is_replaced(saved, tmp_path, kept):
+    """Accepted corrections also count for its replacement, kept in a file or not."""
+    service = Served(saved, *(["--corrections", tmp_path / "corrections.jsonl"] if kept else []))
+    service.ask("/corrections", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]})
+    linked, first = service.ask("/link", {"text": TEXT}), service.linker()
+    assert linked["documents"][0]["mentions"][0]["kb_id"] == "D3"
+    os.kill(first, signal.SIGKILL)
+    assert answered(service) == linked and service.linker() != first
+    assert service.ask("/health")["answering"] == 1
+    service.end(signal.SIGTERM)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_service_ends_if_its_linker_cannot_be_replaced(saved, tmp_path):
     pipeline = shutil.copytree(saved, tmp_path / "pipeline")
     service = Served(pipeline)
@@ -247,7 +246,7 @@ def hang(service):
     return lambda: statuses.get(timeout=60)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_work_is_ended_after_its_timeout(hanging):
     service = Served(hanging, "--timeout", "2")
     linker = service.linker()
@@ -262,7 +261,7 @@ def test_work_is_ended_after_its_timeout(hanging):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [nightly(signal.SIGTERM), signal.SIGKILL])
 def test_busy_linker_ends_with_its_service(hanging, how):
     service = Served(hanging, "--grace", "1")
     linker = service.linker()
@@ -334,7 +333,7 @@ def test_linker_that_dies_on_start_gives_a_coded_error(saved):
     assert process.returncode == 1 and "K685" in said and "Traceback" not in said
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_linker_ends_when_its_service_is_killed(saved):
     service = Served(saved)
     linker = service.linker()

@@ -30,7 +30,7 @@ def main(names: list[str]) -> None:
             "",
             TEST,
             "-k",
-            "stand_in_follows_cupy",
+            "trains and belhd",
         ]
         subprocess.run(command, check=True, env={**os.environ, "STANDIN_REPORT": str(report)})
         configs = json.loads(report.read_text())["configs"]

@@ -1,7 +1,7 @@
 """Trains, evaluates, saves, loads and uses each config on the stand-ins, in a process of its own.
 
-Reads JSON from standard input: `paths`, those that the configs' [paths] may need, and `out`, a
-folder. Writes `out`/report.json.
+Reads JSON from standard input: `paths`, those that the configs' [paths] may need, `only`, the
+configs, and `out`, a folder. Writes `out`/report.json.
 """
 
 import json
@@ -341,7 +341,7 @@ def main() -> None:
     require_gpu(0)
     report: dict[str, Any] = {}
     for name in OVERRIDES:
-        if given.get("only") and name not in given["only"]:
+        if name not in given["only"]:
             continue
         began = time.process_time()
         try:
@@ -351,8 +351,6 @@ def main() -> None:
         report[name]["seconds"] = time.process_time() - began
     uses: dict[str, Any] = {}
     for name, use in USES.items():
-        if given.get("only"):
-            continue
         try:
             uses[name] = use(given["paths"], out)
         except Exception:
