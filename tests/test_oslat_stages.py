@@ -7,6 +7,7 @@ from project_files import settings_of
 from spacy.cli.train import train
 from spacy.tokens import DocBin
 from spacy.util import load_config
+from tiers import nightly
 
 from spacy_krissel.building.sources import PrototypeSource
 from spacy_krissel.commands.build_prototypes import build_prototypes
@@ -34,7 +35,7 @@ def texts(toy_names, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cpu", [False, True])
+@pytest.mark.parametrize("cpu", [False, nightly(True)])
 def test_the_three_stages_yield_probabilities(cpu, configs, texts, toy_store, tiny_bert, tmp_path):
     small = [settings_of("experiments/oslat", "train", line) if cpu else {} for line in range(3)]
     if cpu:

@@ -202,7 +202,7 @@ def test_small_references_config_trains_and_links(run, toy_store, toy_shards, tm
         spacy.load(tmp_path / "pipeline", config=override)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_krissbert_config_trains_both_encoders(run, tiny_bert):
     """`krissbert.cfg` with a tiny encoder: two steps, in each of which both encoders move."""
     model = "components__krissel_linker__model"

@@ -215,8 +215,7 @@ def run_with_children(command, env, timeout=300):
     # A spawned process imports torch again: one component of a kind, and a transformer.
     [
         ("fork", ALL),
-        ("spawn", LINKERS[:1]),
-        nightly("spawn", [*FIRST[1:], LINKERS[1], *FINDERS]),
+        nightly("spawn", [*FIRST, LINKERS[1], *FINDERS]),
         nightly("forkserver", LINKERS[:1]),
     ],
 )

@@ -10,6 +10,7 @@ from components import EXTRACTORS, LINKERS, each_model, each_pipe
 from spacy.cli._util import app
 from spacy.tokens import DocBin
 from spacy.util import load_config
+from tiers import first_of
 from typer.testing import CliRunner
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
@@ -99,7 +100,7 @@ def missing(given, found, at=""):
             yield f"{at}{key}"
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", first_of(CONFIGS, *TRAINED.values(), "krissbert"))
 def test_every_shipped_config_is_valid(run, filled, name, tmp_path):
     """Filled it keeps what it says, filling it again changes nothing, and `debug config` finds all
     functions."""
@@ -152,7 +153,16 @@ def gold(component, tmp_path):
 @each_pipe
 def test_benchmark_speed_works(run, component, gold):
     assert "Mean" in run(
-        "benchmark", "speed", component.save(), gold, "--batches", 3, "--warmup", 0
+        "benchmark",
+        "speed",
+        component.save(),
+        gold,
+        "--batch-size",
+        1,
+        "--batches",
+        30,
+        "--warmup",
+        0,
     )
 
 

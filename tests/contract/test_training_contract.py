@@ -11,6 +11,7 @@ from spacy.cli.train import train
 from spacy.tokens import DocBin, Span
 from spacy.training import Example
 from thinc.api import Adam
+from tiers import nightly
 
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.errors import KrisselError, KrisselWarning
@@ -181,7 +182,7 @@ def test_a_loaded_pipeline_can_be_trained_further(component, nlp, pipe):
 
 
 @with_kb
-@pytest.mark.parametrize("onto_itself", [True, False])
+@pytest.mark.parametrize("onto_itself", [True, nightly(False)])
 def test_an_outdated_kb_can_be_rebuilt(component, toy_store, toy_shards, tmp_path, onto_itself):
     """Trained further, saved onto its folder, loaded, and given its knowledge base again, as KW601
     says."""

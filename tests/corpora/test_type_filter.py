@@ -72,6 +72,7 @@ def test_a_single_type_instead_of_a_list_raises(corpus, tmp_path):
         convert(corpus, tmp_path / "gold.spacy", types="T017")
 
 
+@pytest.mark.nightly
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 def test_bc5cdr_diseases_are_selected_by_medic_types(data_dir, tmp_path):

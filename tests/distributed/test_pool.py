@@ -116,6 +116,7 @@ def test_worker_of_this_process_answers():
     assert pool.receive() == (0, f"w a {os.getpid()}")
 
 
+@pytest.mark.nightly
 def test_processes_end_with_a_killed_parent(tmp_path):
     code = f"""
         import sys

@@ -74,6 +74,7 @@ def no_evaluation(monkeypatch):
     monkeypatch.setattr(module, "few_shot", refuse)
 
 
+@pytest.mark.nightly
 def test_results_of_rows_sets_and_curves_agree(done, folder):
     assert [row["name"] for row in done["rows"]] == ["full", "re-ranking", "aliases", "lazy"]
     assert [list(row["sets"]) for row in done["rows"]] == [["with", "without"]] * 3 + [["with"]]
@@ -98,6 +99,7 @@ def test_results_of_rows_sets_and_curves_agree(done, folder):
     assert done["few_shot"]["with"][-1]["strict"] == [lazy["sets"]["with"]["strict"]]
 
 
+@pytest.mark.nightly
 def test_only_reports_and_needed_files_are_kept(done, folder):
     # An interval is a tuple until it was in a file.
     assert json.loads((folder / "ablation.json").read_text(encoding="utf8")) == json.loads(
@@ -122,6 +124,7 @@ def test_only_reports_and_needed_files_are_kept(done, folder):
     assert list(folder.rglob(".*")) == [], "nothing unfinished is left"
 
 
+@pytest.mark.nightly
 def test_overrides_are_applied_to_the_training(done, folder, toy_shards, toy_preferred):
     full, aliases = (
         load_config(folder / name / "reranked" / "pipeline" / "config.cfg", interpolate=True)
@@ -151,6 +154,7 @@ def test_overrides_are_applied_to_the_training(done, folder, toy_shards, toy_pre
     assert aliases["corpora"]["train"]["names_per_entity"] == 1
 
 
+@pytest.mark.nightly
 def test_a_row_without_reranking_equals_the_linker_alone(done, folder, toy_gold, toy_store):
     base = folder / "full" / "seed-0"
     kb_path = {"components.krissel_linker.kb_path": str(base / "sets" / "with" / "kb")}
@@ -167,6 +171,7 @@ def test_a_row_without_reranking_equals_the_linker_alone(done, folder, toy_gold,
     assert [record.scores for record in full] != scores[1]
 
 
+@pytest.mark.nightly
 def test_a_reranker_can_be_limited_to_one_row(done, run, folder, tmp_path, toy_ablation):
     """Results equal those of an ablation in which only this row has no re-ranker."""
     content = {key: value for key, value in toy_ablation.items() if key != "curves"}
@@ -192,6 +197,7 @@ def test_a_reranker_can_be_limited_to_one_row(done, run, folder, tmp_path, toy_a
     assert [record.scores for record in alone[1]] == scores
 
 
+@pytest.mark.nightly
 def test_a_kb_without_aliases_is_smaller(done, folder, toy_ablation, write_ablation, toy_names):
     ablation = AblationRun(read_ablation(write_ablation(toy_ablation)), folder)
     full, without = (
@@ -204,6 +210,7 @@ def test_a_kb_without_aliases_is_smaller(done, folder, toy_ablation, write_ablat
     assert without["prototype_kinds"]["mention"] < full["prototype_kinds"]["mention"]
 
 
+@pytest.mark.nightly
 def test_a_row_can_use_another_ontology(run, write_ablation, tmp_path, toy_ablation, toy_store):
     """Its training and its knowledge base are of that one; links are measured as everywhere."""
     plainer = (replace(entity, aliases=()) for entity in toy_store)
@@ -238,11 +245,13 @@ def test_a_row_can_use_another_ontology(run, write_ablation, tmp_path, toy_ablat
     assert not (tmp_path / "out" / "same" / "seed-0" / "linker").exists()
 
 
+@pytest.mark.nightly
 def test_a_second_run_repeats_nothing(done, run, no_training, no_evaluation):
     again, said = run()
     assert json.dumps(again) == json.dumps(done) and said == []
 
 
+@pytest.mark.nightly
 def test_adding_a_row_retrains_nothing(done, run, folder, toy_ablation, no_training):
     toy_ablation["rows"]["weight"] = {
         "title": "half",
@@ -254,6 +263,7 @@ def test_adding_a_row_retrains_nothing(done, run, folder, toy_ablation, no_train
     assert said == ["half (seed 0): linking with", "half (seed 0): linking without"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "change, place, key",
     [
@@ -272,6 +282,7 @@ def test_changed_settings_raise(done, run, no_training, no_evaluation, change, p
         run(overrides=change)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "remade, place",
     [
@@ -401,6 +412,7 @@ def test_sapberts_table_6_trains_with_every_loss(
     assert len(set(encoders.values())) == 10
 
 
+@pytest.mark.nightly
 def test_seen_entities_and_nil_are_reported(run, tmp_path, toy_ablation, toy_gold, toy_store):
     """A set that says what was trained on, and what its threshold is fitted to."""
     examples = str(toy_gold[1])
@@ -481,6 +493,7 @@ def without_factory(config):
     return {key: value for key, value in config.items() if key != "factory"}
 
 
+@pytest.mark.nightly
 def test_baselines_are_added_as_rows(done, run, no_training, no_evaluation, folder, toy_store):
     found, _ = run(overrides={"sets.without.baselines": str(toy_store.path)})
     assert found["rows"][:-4] == done["rows"]

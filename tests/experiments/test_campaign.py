@@ -105,7 +105,7 @@ def campaign(toy_archive, tmp_path_factory):
     return folder, folder / "home", {report["stage"]: report for report in reports}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:.*KW")
 def test_all_stages_finish_and_report(campaign):
     folder, home, reports = campaign
@@ -122,7 +122,7 @@ def test_all_stages_finish_and_report(campaign):
     assert len(list(home.iterdir())) <= 8
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:.*KW")
 def test_compared_linkers_differ_in_weights_only(campaign):
     """Only weights differ between the linkers that are compared."""
@@ -138,7 +138,7 @@ def test_compared_linkers_differ_in_weights_only(campaign):
     assert "--compare untrained=" in reports["evaluate"]["lines"][0]["line"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:.*KW")
 def test_the_trained_pipeline_is_assembled_from_its_parts(campaign, tmp_path):
     """The encoder of mentions to float16's precision, that of references to 8 bits."""
@@ -160,7 +160,7 @@ def test_the_trained_pipeline_is_assembled_from_its_parts(campaign, tmp_path):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:.*KW")
 def test_parts_are_small_replace_earlier_ones_and_are_checked(campaign, tmp_path):
     folder, _, _ = campaign
@@ -309,7 +309,7 @@ def fast(monkeypatch, tmp_path):
     return tmp_path
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_cut_stage_passes_its_saved_output_to_the_next(fast):
     saved = fast / "saved"
     table = table_of(

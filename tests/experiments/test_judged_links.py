@@ -12,6 +12,7 @@ pytestmark = pytest.mark.slow
 TEXT = "Rickets, gout, a cold and fever."
 
 
+@pytest.mark.nightly
 def test_links_are_judged_by_equal_bounds_and_mapped_ids(tmp_path):
     finder = spacy.blank("en")
     finder.add_pipe("entity_ruler").add_patterns(

@@ -273,6 +273,7 @@ def test_reproduce_runs_from_the_publishers_files(repository, run, monkeypatch):
             assert report["n"] == (4 if name == "chemicals" else 11), f"{prefix}{name}"
 
 
+@pytest.mark.nightly
 def test_without_krissel_data_the_workflow_fails_first(repository, tmp_path):
     environment = {**os.environ, "COLUMNS": "500"}
     environment.pop("KRISSEL_DATA", None)

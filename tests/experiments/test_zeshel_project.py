@@ -65,7 +65,7 @@ def place(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore")
 def test_mentions_are_linked_within_their_world(place, tiny_bert):
     options = {

@@ -123,6 +123,7 @@ KINDS = (
 )
 
 
+@pytest.mark.nightly
 def test_every_outcome_is_recorded(tmp_path):
     """A worker that dies takes no other input with it."""
     from .run import Fuzzer

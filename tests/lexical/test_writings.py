@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tiers import nightly
 
 from spacy_krissel.lexical.index import CANONICAL, LexicalIndex
 from spacy_krissel.ontology.build import build_ontology
@@ -71,8 +72,8 @@ def test_names_are_disambiguated_by_their_exact_spelling(tmp_path, names):
     "file, n_forms",
     [
         ("medic_06Jul2012.txt", 20),
-        ("hp_2017-04-13.obo.gz", 1),
-        ("doid_2016-09-01.obo", 1),
+        nightly("hp_2017-04-13.obo.gz", 1),
+        nightly("doid_2016-09-01.obo", 1),
         ("cl-basic_2022-12-15.obo", 0),
     ],
 )

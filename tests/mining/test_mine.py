@@ -219,7 +219,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_process", [1, 2])
+@pytest.mark.parametrize("n_process", [nightly(1), 2])
 def test_killed_run_resumes(ontology, write_texts, tmp_path, n_process, read_bytes):
     texts = write_texts({f"t{i}": f"{i} tumor, lung cancer, AIDS, glioma" for i in range(20000)})
     (tmp_path / "script.py").write_text(SCRIPT)

@@ -103,7 +103,7 @@ class Stop(Exception):
     pass
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ray_and_processes_can_resume_each_other(
     cluster, ontology, folder, tmp_path, expected, read_bytes, monkeypatch
 ):

@@ -108,6 +108,7 @@ def test_unknown_field_raises_at_once():
         enrich([], [], fields=["definitions"])
 
 
+@pytest.mark.nightly
 @pytest.mark.data
 def test_medic_is_enriched_from_doid_and_mesh(data_dir, tmp_path):
     folder = data_dir / "ontologies"

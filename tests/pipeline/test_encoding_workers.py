@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import spacy
 from ray_machines import two_machines
+from tiers import nightly
 
 from spacy_krissel.building import fill as build
 from spacy_krissel.building.encoding import VectorWork
@@ -132,7 +133,9 @@ def test_work_of_other_input_is_refused_or_restarted(built, tmp_path, monkeypatc
     assert_alike(built(mentions_per_entity=3, restart=True), built("again", mentions_per_entity=3))
 
 
-@pytest.mark.parametrize("other", [{}, {"mentions_per_entity": 3}, {"restart": True}])
+@pytest.mark.parametrize(
+    "other", [{}, nightly({"mentions_per_entity": 3}), nightly({"restart": True})]
+)
 def test_second_run_into_the_same_output_is_refused(built, monkeypatch, other):
     """The second begins before the first has a block, and when it has one."""
     put, n_refused = VectorWork.put, []

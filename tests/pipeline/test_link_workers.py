@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from ray_machines import two_machines
-from tiers import nightly
 
 from spacy_krissel.commands.link_texts import link
 from spacy_krissel.commands.linking_work import LinkingWork
@@ -61,7 +60,8 @@ def expected(pipeline, corpus, tmp_path):
 
 
 # Units that the processes read, and units that this one reads for them.
-@pytest.mark.parametrize("unit_bytes", [1, nightly(10**6)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("unit_bytes", [1, 10**6])
 def test_processes_write_the_bytes_of_one(
     pipeline, corpus, expected, tmp_path, monkeypatch, unit_bytes
 ):

@@ -6,6 +6,7 @@ import pytest
 import spacy
 from command_line import invoke
 from spacy.tokens import Doc, DocBin, Span
+from tiers import nightly
 
 from spacy_krissel.commands.correct_links import correct
 from spacy_krissel.commands.link_texts import link
@@ -106,7 +107,7 @@ def test_mentions_are_drawn_once_up_to_the_requested_rows(n):
         assert len(drawn) == max((min(n, 12) + 1) // 2, min(n, 12) - 3)
 
 
-@pytest.mark.parametrize("n", [2, 6, 12])
+@pytest.mark.parametrize("n", [nightly(2), 6, nightly(12)])
 def test_random_rows_are_unbiased(n):
     """Towards what is doubtful, or by their order: a person may stop at any of them."""
     found, first, n_seeds = Counter(), Counter(), 4000

@@ -25,7 +25,7 @@ SIZE = "krissel-reliability-size"
 class Size(NamedTuple):
     """Extent of a test run: a few points in CI, all of them by command.
 
-    points: faults per command and kind, of three kinds if 1; 0: every operation. offsets: flipped
+    points: faults per command and kind, of a few kinds if 1; 0: every operation. offsets: flipped
         bits per file.
     seconds, threads: of each round of threads. full_disk: also with real full disks, which root
         alone can mount.

@@ -36,10 +36,11 @@ NAMES = (
     "few-shot", "extract", "projection", "encoder", "linker.to_disk", "reranker.to_disk",
     "extractor.to_disk",
 )  # fmt: skip
-# Each command in place of an earlier result or of nothing, in turn; the others nightly.
+# Each command in place of an earlier result or of nothing, in turn, by a fault of one kind; nightly
+# in both places, by faults of three.
 ROWS = [
-    *((name, number % 2 == 0) for number, name in enumerate(NAMES)),
-    *(nightly(name, number % 2 == 1) for number, name in enumerate(NAMES)),
+    *((name, number % 2 == 0, 1) for number, name in enumerate(NAMES)),
+    *(nightly(name, earlier, 3) for name in NAMES for earlier in (False, True)),
 ]
 EXCHANGES = sys.platform == "linux"
 KINDS = ("ENOSPC", "EIO", "EACCES", "KILL", "FSIZE")
@@ -81,15 +82,15 @@ def all_commands(
     return commands(given)
 
 
-@pytest.mark.parametrize("name, earlier", ROWS)
+@pytest.mark.parametrize("name, earlier, n_kinds", ROWS)
 def test_fault_leaves_the_old_result_or_the_new(
-    all_commands, name, earlier, size, table, tmp_path, monkeypatch
+    all_commands, name, earlier, n_kinds, size, table, tmp_path, monkeypatch
 ):
     # Of so few vectors no index is faster than the exact one.
     monkeypatch.setattr(Tuning, "chosen", property(lambda tuning: tuning.trials[-1]))
     trial = Trial(all_commands[name], earlier, tmp_path)
     # Other operations of each command.
-    for fault in trial.faults(size.points, f"{name} {earlier}"):
+    for fault in trial.faults(size.points, f"{name} {earlier}", n_kinds):
         trial.run(fault)
     if size.full_disk:
         for kilobytes in spread(_kilobytes(tmp_path / "new"), size.points or 20):
@@ -164,9 +165,9 @@ class Trial:
         source = self.work / "old" / self.command.name
         (shutil.copytree if source.is_dir() else shutil.copy2)(source, path)
 
-    def faults(self, points: int, seed: str = "") -> Iterator[Fault]:
+    def faults(self, points: int, seed: str = "", n_kinds: int = 3) -> Iterator[Fault]:
         # One of each kind would take CI too long.
-        for kind in KINDS if points != 1 else drawn(KINDS, 3, seed):
+        for kind in KINDS if points != 1 else drawn(KINDS, n_kinds, seed):
             numbers = [
                 n
                 for n, operation in enumerate(self.operations, 1)

@@ -334,7 +334,7 @@ def test_hostile_requests_get_no_500_and_no_text_of_others(make_app, n):
     assert statuses[400] > 0.2 * n and statuses[200] > 0.04 * n
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_client_calls_every_tool_over_http(saved, tmp_path):
     httpx2 = pytest.importorskip("httpx2")
     port = 20_000 + os.getpid() % 20_000
