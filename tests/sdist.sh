@@ -20,4 +20,4 @@ missing="$(git ls-files | while read -r file; do [ -e "$unpacked$file" ] || echo
 "$python" -m pip install --quiet --no-deps --no-build-isolation --target "$work/site" "$work"/sdist/*.tar.gz
 cd "$unpacked"
 # shellcheck disable=SC2046 # A line is a file.
-PYTHONPATH="$work/site" "$(dirname "$python")/pytest" -q -p no:cacheprovider $(cat tests/quick.txt)
+PYTHONPATH="$work/site" "$(dirname "$python")/pytest" -q -n 2 --dist worksteal -p no:cacheprovider $(cat tests/quick.txt)

@@ -32,6 +32,13 @@ def finder(tmp_path):
     return tmp_path / "finder"
 
 
+@pytest.fixture
+def plain(toy_files, make_once):
+    """What `build` makes of the toy ontology, for tests that only read it."""
+    ontology = toy_files / "ontology.jsonl"
+    return make_once("plain", lambda folder: build(ontology, folder / "linker")) / "linker"
+
+
 def test_one_command_builds_a_pipeline(run, toy_files, finder, tmp_path):
     ontology = toy_files / "ontology.jsonl"
     said = run(
@@ -113,12 +120,13 @@ def test_a_build_reports_each_step(toy_files, tmp_path, monkeypatch, terminal):
 
 
 @pytest.mark.slow
-def test_a_build_starts_from_the_shipped_encoder_and_stays_small(toy_files, tmp_path, monkeypatch):
+def test_a_build_starts_from_the_shipped_encoder_and_stays_small(
+    toy_files, plain, tmp_path, monkeypatch
+):
     monkeypatch.setattr(build_linker, "MIN_MENTIONS", 10)
     views = [View("He had ", "common cold", " in winter"), View("", "rickets", "")]
     as_shipped = find_linker(spacy.load(build_linker.COMPACT)).encode(views)
-    plain = build(toy_files / "ontology.jsonl", tmp_path / "plain")
-    np.testing.assert_array_equal(find_linker(plain.nlp).encode(views), as_shipped)
+    np.testing.assert_array_equal(find_linker(spacy.load(plain)).encode(views), as_shipped)
     # Trained by two steps, of which the first has a rate of 0.
     text = build(
         toy_files / "ontology.jsonl", tmp_path / "text", text=[toy_files / "texts.jsonl"], steps=2
@@ -127,7 +135,7 @@ def test_a_build_starts_from_the_shipped_encoder_and_stays_small(toy_files, tmp_
     assert not np.array_equal(trained, as_shipped)
     np.testing.assert_allclose(trained, as_shipped, atol=0.2)
     sizes = [
-        (tmp_path / name / "krissel_linker" / "model").stat().st_size for name in ("plain", "text")
+        (path / "krissel_linker" / "model").stat().st_size for path in (plain, tmp_path / "text")
     ]
     assert (
         max(sizes) < 16e6
@@ -235,7 +243,7 @@ def test_mentions_are_linked_to_the_types_of_their_label(run, refuse, tmp_path):
 
 
 @pytest.mark.slow
-def test_invalid_build_arguments_are_refused_early(toy_files, finder, refuse, tmp_path):
+def test_invalid_build_arguments_are_refused_early(toy_files, plain, refuse, tmp_path):
     ontology = toy_files / "ontology.jsonl"
     assert "[K006]" in refuse("build", ontology, "-o", tmp_path / "x", "--steps", "3")
     assert "[K611]" in refuse(
@@ -244,8 +252,7 @@ def test_invalid_build_arguments_are_refused_early(toy_files, finder, refuse, tm
     (tmp_path / "y").mkdir()
     (tmp_path / "y" / "mine.txt").write_text("mine")
     assert "[K005]" in refuse("build", ontology, "-o", tmp_path / "y")
-    build(ontology, tmp_path / "z")
-    assert "[K006]" in refuse("build", ontology, "-o", tmp_path / "x", "--ner", tmp_path / "z")
+    assert "[K006]" in refuse("build", ontology, "-o", tmp_path / "x", "--ner", plain)
     assert not (tmp_path / "x").exists()
 
 
@@ -400,13 +407,12 @@ def test_percentages_are_shown_only_for_100_names_or_more(n, stated):
         assert ("%" in text) is stated
 
 
-def test_a_linker_is_built_with_a_finder(run, toy_files, tmp_path):
+def test_a_linker_is_built_with_a_finder(run, plain):
     """A text is all that it needs, from the command line too."""
-    built = build(toy_files / "ontology.jsonl", tmp_path / "built").nlp
-    assert built.pipe_names == ["krissel_finder", "krissel_linker"]
-    said = run("link", tmp_path / "built", "Multiple scleroses were seen.")
+    assert spacy.load(plain).pipe_names == ["krissel_finder", "krissel_linker"]
+    said = run("link", plain, "Multiple scleroses were seen.")
     assert "Multiple scleroses" in said and "T01" in said and "variant" in said
-    said = run("show", tmp_path / "built", "multiple scleroses", "--variants")
+    said = run("show", plain, "multiple scleroses", "--variants")
     assert said.splitlines()[-1] == "multiple scleroses: form of multiple sclerosis (T01)"
 
 
