@@ -27,13 +27,12 @@ settings.register_profile("krissel", deadline=None)
 settings.load_profile("krissel")
 
 
+@pytest.hookimpl(hookwrapper=True)
 def pytest_collection():
+    """Freeze what was collected, which lives to the end: who collects garbage, as `build` does,
+    would visit ten thousand tests and all modules each time."""
     gc.disable()
-
-
-def pytest_collection_finish():
-    """Freeze what was collected, which lives to the end: `build` collects garbage, and would visit
-    ten thousand tests and all modules each time."""
+    yield
     gc.collect()
     gc.freeze()
     gc.enable()
