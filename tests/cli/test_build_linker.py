@@ -34,7 +34,7 @@ def finder(tmp_path):
 
 @pytest.fixture
 def plain(toy_files, make_once):
-    """What `build` makes of the toy ontology, for tests that only read it."""
+    """A linker of the toy ontology as `build` makes it, for tests that only read it."""
     ontology = toy_files / "ontology.jsonl"
     return make_once("plain", lambda folder: build(ontology, folder / "linker")) / "linker"
 
