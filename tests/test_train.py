@@ -489,8 +489,8 @@ def pairs_overrides(toy_store, toy_shards, trained, tiny_bert, tmp_path):
     }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("can_link", [True, nightly(False)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("can_link", [True, False])
 def test_saved_rerankers_link_or_copy_the_linkers_knowledge_base(
     configs, pairs_overrides, tmp_path, monkeypatch, can_link
 ):

@@ -424,7 +424,7 @@ def test_the_ontology_is_read_with_the_settings_of_before(run, refuse, tmp_path)
     assert "1 new" in run("update", tmp_path / "of-merged", tmp_path / "store")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_table_is_read_by_the_columns_of_before(run, refuse, tmp_path):
     rows = ["Code;Term;Notes", *(f"A:{number};disease {number};x" for number in range(3))]
     (tmp_path / "first.csv").write_text("\n".join([*rows, ""]))

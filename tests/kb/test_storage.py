@@ -441,7 +441,7 @@ def sign(path):
     write_manifest(path, KIND, FORMAT_VERSION, manifest)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_flipped_bit_raises(random_kb, tmp_path):
     """In any file, also above 64 MiB."""
     pytest.importorskip("faiss")

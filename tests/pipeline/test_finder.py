@@ -15,7 +15,6 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from spacy.util import compile_infix_regex
 from test_verdicts import said as annotated
-from tiers import nightly
 
 from spacy_krissel import Entity, add_corrections, add_rejections, build
 from spacy_krissel.errors import KrisselError, KrisselWarning
@@ -496,8 +495,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", nightly("spawn")])
+@pytest.mark.nightly
+@pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_processes_take_the_names_of_the_linker(linked, tmp_path, method):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"this system has no {method}")

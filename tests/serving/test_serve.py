@@ -150,7 +150,7 @@ def answered(service, text=TEXT):
             assert error.code == 503 and time.monotonic() < end
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_listening_process_loads_no_linking_library(saved, tmp_path):
     service = Served(saved, "--corrections", tmp_path / "corrections.jsonl")
