@@ -1,5 +1,8 @@
-"""Distinct entities among prototypes as a compiled loop."""
+"""Products with entities' prototypes, and the best and distinct ones of them, as compiled loops."""
 
+import numpy as np
+
+from ..index.kernel import REORDERED_SUMS
 from ..util.compiled import compiled
 
 
@@ -39,3 +42,48 @@ def write_first(entities, scores, rows, is_top, lines, found, best, prototypes, 
                 n += 1
             elif is_top[query, column]:
                 first[query, column] = True
+
+
+@compiled(fastmath=REORDERED_SUMS)
+def group_products(vectors, members, bounds, order, queries, owner, at, rows, products):  # type: ignore[no-untyped-def]
+    """Write the members of each group to `rows`, and `vectors[member] · queries[owner[group]]` to
+    `products`, from `at[group]` on.
+
+    bounds: start and end of each group's members (g,) both. order: of the groups.
+    vectors (p, d), queries (q, d), products: float32.
+    """
+    starts, ends = bounds
+    for group in order:
+        query, to = queries[owner[group]], at[group]
+        for i in range(starts[group], ends[group]):
+            row = members[i]
+            vector, total = vectors[row], np.float32(0)
+            for j in range(len(vector)):
+                total += vector[j] * query[j]
+            rows[to], products[to] = row, total
+            to += 1
+
+
+@compiled
+def keep_highest(ends, rows, values, best_rows, best):  # type: ignore[no-untyped-def]
+    """Write the `k` highest values of each query, and their rows, to `best` and `best_rows` (q, k),
+    in their own order; of equal ones at the end, the first.
+
+    ends (q,): of the queries' `rows` and `values`, one after another.
+    """
+    k, start = best.shape[1], 0
+    for query in range(len(ends)):
+        own, own_rows = values[start : ends[query]], rows[start : ends[query]]
+        n = len(own)
+        least, n_equal = np.float32(-np.inf), n
+        if n > k:
+            least = np.partition(own, n - k)[n - k]
+            n_equal = k - (own > least).sum()
+        at = 0
+        for i in range(n):
+            if own[i] < least or (own[i] == least and not n_equal):
+                continue
+            n_equal -= own[i] == least
+            best[query, at], best_rows[query, at] = own[i], own_rows[i]
+            at += 1
+        start = ends[query]

@@ -30,22 +30,29 @@ def tie_bound(top: Scores) -> Scores:
     return top - np.float32(TIE) * np.maximum(1, np.abs(top))
 
 
-def rank_entities(entities: Rows, scores: Scores, prototypes: Rows, k: int) -> SearchResult:
-    """Return the best `k` entities of each query by their scores (q, w).
+def rank_entities(
+    entities: Rows, scores: Scores, prototypes: Rows, k: int
+) -> tuple[SearchResult, Rows]:
+    """Return the best `k` entities of each query by their scores (q, w), and their columns (q, k).
 
     Equal scores are in the order of ids; ties at the top are recorded. prototypes (q, w): of the
     entities.
     """
-    order = np.lexsort((entities, -scores), axis=1)
+    order = np.argsort(-scores, axis=1)
+    ranked = np.take_along_axis(scores, order, axis=1)
+    # A sort by one key takes a fraction of the time, and few queries have equal scores.
+    equal = (ranked[:, 1:] == ranked[:, :-1]) & (ranked[:, 1:] > -np.inf)
+    unsettled = np.flatnonzero(equal.any(axis=1))
+    order[unsettled] = np.lexsort((entities[unsettled], -scores[unsettled]), axis=1)
     entities, prototypes = (
         np.take_along_axis(each, order, axis=1) for each in (entities, prototypes)
     )
-    scores = np.take_along_axis(scores, order, axis=1)
-    tied = (scores >= tie_bound(scores[:, :1])) & (entities >= 0)
+    tied = (ranked >= tie_bound(ranked[:, :1])) & (entities >= 0)
     ties = {int(i): np.sort(entities[i, tied[i]]) for i in np.flatnonzero(tied.sum(axis=1) > 1)}
-    return SearchResult(
-        entities[:, :k].copy(), scores[:, :k].copy(), prototypes[:, :k].copy(), ties
+    best = SearchResult(
+        entities[:, :k].copy(), ranked[:, :k].copy(), prototypes[:, :k].copy(), ties
     )
+    return best, order[:, :k]
 
 
 def order_equal_by_id(entities: Rows, rows: Rows, scores: Scores) -> tuple[Rows, Rows]:

@@ -33,13 +33,16 @@ class Groups(NamedTuple):
     def take(self, keys: Rows) -> tuple[Rows, Rows]:
         """Return all values of the `keys`, and the index in `keys` of each value's key,
         ascending."""
-        known = np.flatnonzero((keys >= 0) & (keys < len(self.edges) - 1))
-        keys = keys[known]
-        starts = self.edges[keys]
-        lengths = self.edges[keys + 1] - starts
+        starts, ends = self.bounds(keys)
+        lengths = ends - starts
         return self.values[ranges(starts, lengths)].astype(np.int64, copy=False), np.repeat(
-            known, lengths
+            np.arange(len(keys)), lengths
         )
+
+    def bounds(self, keys: Rows) -> tuple[Rows, Rows]:
+        """Return where the values of each of the `keys` start and end: (n,) both."""
+        last = len(self.edges) - 1
+        return self.edges[np.clip(keys, 0, last)], self.edges[np.clip(keys + 1, 0, last)]
 
 
 def edges(lengths: Rows) -> Rows:

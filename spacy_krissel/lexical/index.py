@@ -311,11 +311,11 @@ class LexicalIndex:
         few = np.flatnonzero(found[:, -1] < 0)
         found[few] = self._alike(vectors[few], n)
         entities, of_form = self._of_form.take(found.ravel())
-        n_entities = len(self._arrays["entity_form_starts"])
-        # NumPy's `unique` takes ten times as long.
-        keys = np.sort(of_form // n * n_entities + entities)
-        owner, entity = np.divmod(keys[np.diff(keys, prepend=-1) > 0], n_entities)
-        return entity, owner
+        bits = len(self._arrays["entity_form_starts"]).bit_length()
+        # NumPy's `unique` takes ten times as long, and its division three times as long as a shift.
+        keys = np.sort((of_form // n << bits) | entities)
+        keys = keys[np.diff(keys, prepend=-1) > 0]
+        return keys & ((1 << bits) - 1), keys >> bits
 
     def _alike(self, vectors: Sparse, n: int) -> Rows:
         """Return the `n` forms that are most similar to each of the vectors: (q, n), padded with

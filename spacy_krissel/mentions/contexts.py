@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from spacy.pipeline import Sentencizer
+from spacy.strings import get_string_id
 from spacy.tokens import Doc, Span
 
 from ..views import (
@@ -24,6 +25,8 @@ from .discontinuous import holds_fragments
 # window of word pieces holds.
 MAX_UNIT_CHARS = 4096
 UNIT_REACH = 2048
+# Tokens that end a sentence.
+SENTENCE_ENDS = frozenset(map(get_string_id, Sentencizer.default_punct_chars))
 
 
 def context_views(
@@ -93,13 +96,24 @@ def _near_views(text: str, offsets: Sequence[tuple[int, int]]) -> list[View]:
 
 
 def sentence_starts(doc: Doc) -> list[int]:
-    """Return the offsets at which sentences begin; the first is 0."""
+    """Return the offsets at which sentences begin; the first is 0.
+
+    A doc without them has those that spaCy's sentencizer would set.
+    """
     if doc.has_annotation("SENT_START"):
-        found = [sentence.start_char for sentence in doc.sents]
-    else:
-        (guesses,) = Sentencizer().predict([doc])
-        found = [token.idx for token, is_start in zip(doc, guesses, strict=True) if is_start]
-    return sorted({0, *found})
+        return sorted({0, *(sentence.start_char for sentence in doc.sents)})
+    # The sentencizer itself creates each `Token`, which takes several times as long.
+    orths = doc.to_array("ORTH").tolist()
+    start, found = 0, [0]
+    for end in [i for i, orth in enumerate(orths) if orth in SENTENCE_ENDS]:
+        if end < start:
+            continue
+        start = end + 1
+        while start < len(doc) and (orths[start] in SENTENCE_ENDS or doc[start].is_punct):
+            start += 1
+        if start < len(doc):
+            found.append(doc[start].idx)
+    return found
 
 
 def _units(

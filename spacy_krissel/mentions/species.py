@@ -231,6 +231,7 @@ def species_scores(
     taxa: Sequence[str],
     prefixes: Sequence[str | None] = (),
     weights: Weights = WEIGHTS,
+    text: str | None = None,
 ) -> np.ndarray:
     """Return the log-odds of each taxon for each span, relative to the most likely taxon.
 
@@ -239,7 +240,7 @@ def species_scores(
 
     taxa: the possible taxa (`taxon_of`). "" stands for entities without a species, which score 0.
     prefixes: the taxon prefix of each span (`prefix_taxon`), unless it is part of the name; () for
-        none.
+        none. text: the doc's, if known.
 
     The log-odds sum the evidence in the doc (`Weights`). If it names no species, human precedes
     mouse and rat, which precede others.
@@ -248,7 +249,7 @@ def species_scores(
     found = np.zeros((len(spans), len(taxa)), dtype=np.float32)
     if not (len(spans) and named.any()):
         return found
-    features = species_features(doc, spans, taxa)
+    features = species_features(doc, spans, taxa, text)
     prior = dict(weights.prior if features[:, :, 0].any() else weights.prior_unnamed)
     odds = features @ np.array(weights[: features.shape[2]])
     odds += [prior.get(taxon, 0.0) for taxon in taxa]
@@ -261,13 +262,15 @@ def species_scores(
     return found
 
 
-def species_features(doc: Doc, spans: Sequence[Span], taxa: Sequence[str]) -> np.ndarray:
+def species_features(
+    doc: Doc, spans: Sequence[Span], taxa: Sequence[str], text: str | None = None
+) -> np.ndarray:
     """Return the features of each taxon for each span: (len(spans), len(taxa), 6).
 
-    The columns are in the order of `Weights`.
+    The columns are in the order of `Weights`. text: the doc's, if known.
     """
     numbers = {taxon: number for number, taxon in enumerate(dict.fromkeys(taxa))}
-    text = doc_text(doc)
+    text = doc_text(doc) if text is None else text
     cues = [cue for cue in species_cues(doc, text) if cue.taxon in numbers]
     found = np.zeros((len(spans), len(taxa), N_FEATURES))
     if not cues:

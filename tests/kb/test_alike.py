@@ -8,11 +8,12 @@ from spacy_krissel.kb.alike import nearest_among_entities
 from spacy_krissel.kb.ranking import search_entities
 
 
-@pytest.mark.parametrize("seed, width, n_queries", [(0, 1, 3), (1, 4, 1), (2, 9, 7), (3, 30, 600)])
-def test_the_nearest_prototypes_equal_a_plain_restatement(random_kb, seed, width, n_queries):
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("seed, width, n_queries", [(0, 1, 3), (1, 4, 1), (2, 9, 7), (3, 30, 1200)])
+def test_the_nearest_prototypes_equal_a_plain_restatement(random_kb, seed, width, n_queries, dtype):
     rng = np.random.default_rng(seed)
     owners, vectors = rng.integers(0, 12, 40), rng.integers(-2, 3, (40, 3)).astype(np.float32)
-    prototypes = random_kb(sorted(owners.tolist()), vectors).prototypes
+    prototypes = random_kb(sorted(owners.tolist()), vectors, dtype=dtype).prototypes
     queries = rng.integers(-2, 3, (n_queries, 3)).astype(np.float32)
     pairs = np.argwhere(rng.random((n_queries, int(prototypes.entity_rows.max()) + 1)) < 0.3)
     allowed = rng.random(pairs[:, 1].max(initial=0) + 1) < 0.8

@@ -1,9 +1,12 @@
 import pytest
 import spacy
+from hypothesis import example, given
+from hypothesis import strategies as st
+from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, Span
 
 from spacy_krissel.mentions import contexts as sentences
-from spacy_krissel.mentions.contexts import UNIT_REACH, sentence_views
+from spacy_krissel.mentions.contexts import UNIT_REACH, sentence_starts, sentence_views
 from spacy_krissel.views import View
 
 TEXT = "Colds recur. MS and fever were seen. No relapse of MS"
@@ -17,6 +20,23 @@ def doc(request):
         for token in doc:
             token.is_sent_start = token.text in ("Colds", "MS", "No") and token.i < len(doc) - 1
     return doc
+
+
+WORDS = st.tuples(st.sampled_from([*'.?!,(-"。a9', "...", "\n", " ", "b."]), st.booleans())
+
+
+@given(st.lists(WORDS, max_size=12))
+@example([(".", False)] * 100_000)
+def test_sentences_start_where_the_sentencizer_starts_them(words):
+    doc = Doc(NLP.vocab, *zip(*words, strict=True))
+    starts = sentence_starts(doc)
+    assert (
+        starts
+        == [0, *(token.idx for token in Sentencizer()(doc) if token.is_sent_start)][
+            (len(doc) > 0) :
+        ]
+    )
+    assert sentence_starts(doc) == starts
 
 
 def spans_of(doc, *texts):

@@ -201,18 +201,21 @@ def _ranked(
 
     shape: of the proposals. total, parts: scores of the pairs, and those of each term.
     """
-    found = total > -np.inf
+    index, found = np.full(shape, -1), np.flatnonzero(total > -np.inf)
+    index[pairs.mentions[found], pairs.columns[found]] = found
 
     def table(values: np.ndarray, missing: float) -> np.ndarray:
-        filled = np.full(shape, missing, dtype=values.dtype)
-        filled[pairs.mentions[found], pairs.columns[found]] = values[found]
-        return filled
+        # -1 is the last.
+        return np.append(values, values.dtype.type(missing))[index]
 
     entities = table(pairs.entities, -1)
-    result = rank_entities(entities, table(total, -np.inf), table(pairs.prototypes, -1), k)
-    if query.visible is None:
+    result, column = rank_entities(entities, table(total, -np.inf), table(pairs.prototypes, -1), k)
+    if query.visible is None and result.ties:
+        moved = np.array([*result.ties])
         order_ties(result, query.kb.prototypes, query.vectors)
-    column = np.argmax(entities[:, None] == result.entities[:, :, None], axis=2)
+        is_it = entities[moved, None] == result.entities[moved, :, None]
+        column[moved] = np.argmax(is_it, axis=2)
+    index = np.take_along_axis(index, column, axis=1)
     for term, values in parts:
-        result.parts[term.name] = np.take_along_axis(table(values, term.missing), column, axis=1)
+        result.parts[term.name] = table(values, term.missing)
     return result

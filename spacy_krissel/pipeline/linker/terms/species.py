@@ -7,6 +7,7 @@ import numpy as np
 from ....kb.snapshot import KBSnapshot
 from ....mentions.discontinuous import holds_fragments
 from ....mentions.species import prefix_taxon, species_scores, taxon_numbers, taxon_of
+from ....views import doc_texts
 from ...settings import LinkerSettings
 from ..query import Query
 from .term import Pairs, Term
@@ -47,9 +48,9 @@ class SpeciesTerm(Term):
         left, spans = iter(prefixes), iter(query.spans)
         counts = np.bincount(query.doc_of, minlength=len(query.docs)).tolist()
         found = []
-        for doc, n in zip(query.docs, counts, strict=True):
+        for doc, text, n in zip(query.docs, doc_texts(query.docs), counts, strict=True):
             own = [*islice(spans, n)]
-            scores = species_scores(doc, own, taxa, [*islice(left, n)])
+            scores = species_scores(doc, own, taxa, [*islice(left, n)], text=text)
             if holds_fragments(doc, self._spans_key):
                 # All fragments of a mention have the species of the first.
                 first = {span.id_: row for row, span in reversed([*enumerate(own)]) if span.id_}
