@@ -43,7 +43,8 @@ def lexical_arrays(
     is_first = np.zeros(len(hashes), dtype=bool)
     is_first[first] = True
     arrays: Arrays = {"hashes": distinct, "by_hash": number, "grams": grams}
-    arrays |= _written_forms(of_form, written, entities, len(number))
+    names = np.ones(len(hashes), dtype=bool) if is_name is None else is_name
+    arrays |= _written_forms(of_form, written, entities, names, len(number))
     arrays |= _spellings(spelt, of_form, symbols)
     # No entity has the lower-case form of an acronym.
     arrays["acronyms"] = np.ones(len(number), dtype=np.int8)
@@ -54,10 +55,7 @@ def lexical_arrays(
     with_grams = np.diff(arrays["form_starts"])[of_form] > 0
     keys = pair_keys(of_form.astype(np.int64), entities)
     n_entities = int(entities.max(initial=-1)) + 1
-    pairs = {
-        "form": np.unique(keys[with_grams]),
-        "name": np.unique(keys[with_grams if is_name is None else with_grams & is_name]),
-    }
+    pairs = {"form": np.unique(keys[with_grams]), "name": np.unique(keys[with_grams & names])}
     for kind, own in pairs.items():
         form, entity = np.divmod(own, max(n_entities, 1))
         arrays[f"{kind}_entity_starts"], arrays[f"{kind}_entities"] = (
@@ -72,18 +70,20 @@ def lexical_arrays(
     return arrays
 
 
-def _written_forms(of_form: np.ndarray, written: Rows, entities: Rows, n_forms: int) -> Arrays:
+def _written_forms(
+    of_form: np.ndarray, written: Rows, entities: Rows, is_name: Mask, n_forms: int
+) -> Arrays:
     """Collect the forms that several entities write in several ways.
 
-    RETURNS: pairs of the hash of a written form and an entity, ascending, and the form of each
-        pair.
+    RETURNS: the forms, and pairs of the hash of a written form and an entity with that name,
+        ascending.
     """
     order = np.lexsort((written, of_form))
     form, own = of_form[order], written[order]
     differs = (form[1:] == form[:-1]) & (own[1:] != own[:-1])
     several = np.zeros(n_forms, dtype=bool)
     several[form[1:][differs]] = True
-    chosen = np.flatnonzero(several[of_form])
+    chosen = np.flatnonzero(several[of_form] & is_name)
     pairs = np.unique(
         np.stack([written[chosen], entities[chosen].astype(np.int64)], axis=1), axis=0
     )

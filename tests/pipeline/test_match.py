@@ -163,6 +163,18 @@ def test_match_equals_its_restatement(labels, named, gold, guesses, mentions, sp
             assert MATCHES[code] == expected, (text, own, entity)
 
 
+def test_a_guess_with_the_accents_of_the_mention_is_no_name():
+    names = ["Sjogren", *NAMES[: ROWS - 1]]
+    kb, kinds = make_kb(names, [], [], [(0, "Sjögren")])
+    kb, text = kb.snapshot(), "Sjögren"
+    cfg = LinkerSettings(lexical_weight=0.3)
+    query = Query(kb, [name_view(text)], vectors=kb.queries(np.ones((1, 2), dtype=np.float32)))
+    result = search_candidates(query, built_in_terms(cfg, kb), ROWS)
+    (column,) = np.flatnonzero(result.entities[0] == 0)
+    found = MATCHES[match_codes(query, result)[0, column]]
+    assert found == restated(text, text, 0, names, kinds, 0.0) == "spelling"
+
+
 def test_a_gold_mention_is_a_mention_unless_it_is_a_name():
     kb, _ = make_kb(["cold", "WAS"], [(0, "common cold")], [], [])
     given = ["frostbite", "Common Cold"]
