@@ -21,6 +21,8 @@ LONG_WORD = re.compile(r"[^\W\d_]{3}")
 _WORD = re.compile(r"[^\W_]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _END = re.compile(r"\n|[.!?;](?=\s)|\Z")
+# No word begins or ends so, but symbols do: Frda, Arnt.
+_UNSPOKEN = re.compile(r"[b-df-hj-np-tv-xz]{3}")
 # A part of a compound is none by itself, and a surname is no name of an entity.
 _BEFORE, _AFTER = re.compile(r"\w-\Z"), re.compile(r"-\w|,? et al\b")
 
@@ -96,10 +98,12 @@ def _has_inner_capitals(word: str) -> bool:
 
 
 def _is_proper(word: str) -> bool:
-    """Return whether only the first letter is a capital, and texts have no such word in lower
-    case."""
+    """Return whether only the first letter is a capital, and the word can be spoken, but texts have
+    it never in lower case."""
     lower = word.lower()
-    return word == lower.capitalize() and lower_case_words().isdisjoint((lower, stem(lower)))
+    if word != lower.capitalize() or any(map(_UNSPOKEN.match, (lower, lower[-3:]))):
+        return False
+    return lower_case_words().isdisjoint((lower, stem(lower)))
 
 
 @cache
