@@ -4,7 +4,7 @@ not."""
 import gzip
 import re
 from bisect import bisect_right
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from ..mining.matcher import LONG_ACRONYM, SHORT_ACRONYM, SHORT_NAME, is_acronym, plain_letters
@@ -81,6 +81,7 @@ class Capitals:
         )
 
 
+@lru_cache(maxsize=1 << 14)
 def _is_no_word(surface: str) -> bool:
     """Return whether every word that is not all in capitals has the capitals of a name."""
     words = ("".join(filter(str.isalpha, word)) for word in _WORD.findall(surface))

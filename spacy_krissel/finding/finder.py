@@ -164,10 +164,11 @@ class NameFinder:
             *(column.tolist() for column in columns), strict=True
         ):
             start, end = _with_brackets(texts[text], start, end)
-            named = self._name(texts[text][start:end], table, bag)
+            surface = texts[text][start:end]
+            named = self._name(surface, table, bag)
             # A name in the same case is better.
-            if named is None and capitals[text].is_free(start, end):
-                named = self._name(texts[text][start:end], table, bag, True)
+            if named is None and not surface.islower() and capitals[text].is_free(start, end):
+                named = self._name(surface, table, bag, True)
             if named is not None:
                 yield text, Hit(first, last, start, end, named)
 

@@ -1,6 +1,7 @@
 """Where the capitals of a text let a mention differ from its name."""
 
 import string
+from itertools import pairwise
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -145,7 +146,7 @@ def test_runs_are_the_sentences_in_capitals(sentences, end):
 def test_runs_of_any_text(text):
     runs = capital_runs(text)
     assert all(0 <= first < last <= len(text) for first, last in runs)
-    assert all(one[1] <= two[0] for one, two in zip(runs, runs[1:], strict=False))
+    assert all(one[1] <= two[0] for one, two in pairwise(runs))
     for start in range(len(text)):
         Capitals(text).is_free(start, min(start + 4, len(text)))
 
