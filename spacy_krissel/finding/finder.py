@@ -9,10 +9,11 @@ import numpy as np
 
 from ..lexical.ngrams import canonical_form
 from ..mentions.abbreviations import definitions, find_genera, with_variants
-from ..mining.matcher import SHORT_ACRONYM, SHORT_NAME, is_acronym, plain_letters
+from ..mining.matcher import SHORT_ACRONYM, is_acronym, plain_letters
 from ..mining.name_table import is_searched
-from ..util.folding import GREEK_NAMES, ROMAN, fold_name
+from ..util.folding import GREEK_NAMES, fold_name
 from ..util.memory import Remembered
+from .case import Capitals, has_case
 from .coordination import coordinated
 from .table import NameBags
 from .words import STRICT_CHARS, TextWords, WordReader, stem, stems_of, stops_of
@@ -38,7 +39,6 @@ VARIANTS: tuple[Variant, ...] = ("name", "spelling", "form", "order", "word")
 SPELLING, FORM, ORDER, WORD = range(1, len(VARIANTS))
 # Maximum number of words that are searched for one by one.
 FEW_WORDS = 8
-_LONG_WORD = re.compile(r"[^\W\d_]{3}")
 _GREEK = frozenset(map(stem, GREEK_NAMES.values()))
 _OPENING = re.compile(r"[(\[]")
 _WORD = re.compile(r"[^\W_]+")
@@ -119,7 +119,7 @@ class NameFinder:
         self._worst = VARIANTS.index(worst)
         self._use_abbreviations, self._lone_acronyms = use_abbreviations, lone_acronyms
         self._reader = WordReader()
-        self._named: Remembered[tuple[str, int, int], Named | None] = Remembered()
+        self._named: Remembered[tuple[str, int, int, bool], Named | None] = Remembered()
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what was read, which another thread may change meanwhile.
@@ -136,8 +136,9 @@ class NameFinder:
                 here = slice(edges[number], edges[number + 1])
                 starts[here], ends[here] = each.starts[starts[here]], each.ends[ends[here] - 1]
         hits: list[list[Hit]] = [[] for _ in texts]
+        capitals = [Capitals(text) for text in texts]
         for table in range(len(self._tables)):
-            for text, hit in self._hits(texts, words, (starts, ends), table):
+            for text, hit in self._hits(texts, words, (starts, ends), capitals, table):
                 hits[text].append(hit)
         for own in hits if self._added is not None else ():
             # Of names with the same words, `_longest` keeps the first.
@@ -148,7 +149,12 @@ class NameFinder:
         ]
 
     def _hits(
-        self, texts: Sequence[str], words: TextWords, offsets: Offsets, table: int
+        self,
+        texts: Sequence[str],
+        words: TextWords,
+        offsets: Offsets,
+        capitals: Sequence[Capitals],
+        table: int,
     ) -> "Iterator[tuple[int, Hit]]":
         """Yield the names of a table with the index of the text that each is in."""
         runs = self._tables[table].find(words)
@@ -158,7 +164,11 @@ class NameFinder:
             *(column.tolist() for column in columns), strict=True
         ):
             start, end = _with_brackets(texts[text], start, end)
-            named = self._name(texts[text][start:end], table, bag)
+            surface = texts[text][start:end]
+            named = self._name(surface, table, bag)
+            # A name in the same case is better.
+            if named is None and not surface.islower() and capitals[text].is_free(start, end):
+                named = self._name(surface, table, bag, True)
             if named is not None:
                 yield text, Hit(first, last, start, end, named)
 
@@ -200,16 +210,17 @@ class NameFinder:
             found.append(Match((first, last), part.named, "coordination", both, part.apart))
         return sorted(found, key=lambda each: each.fragments)
 
-    def _name(self, surface: str, table: int, bag: int) -> Named | None:
-        """Return what a text with the words of this bag is a name of."""
-        key = surface, table, bag
+    def _name(self, surface: str, table: int, bag: int, is_free: bool = False) -> Named | None:
+        """Return what a text with the words of this bag is a name of. is_free: its case may differ
+        from the name's."""
+        key = surface, table, bag, is_free
         try:
             return self._named[key]
         except KeyError:
-            named = self._named[key] = self._read(surface, self._tables[table], bag)
+            named = self._named[key] = self._read(surface, self._tables[table], bag, is_free)
             return named
 
-    def _read(self, surface: str, table: NameBags, bag: int) -> Named | None:
+    def _read(self, surface: str, table: NameBags, bag: int, is_free: bool) -> Named | None:
         folded, canonical, stems = fold_name(surface), canonical_form(surface), stems_of(surface)
         is_added, whole = table is self._added, " ".join(stems)
         # A Greek letter is no more of a name than a Latin one.
@@ -231,7 +242,7 @@ class NameFinder:
                 variant = WORD
             else:
                 variant = FORM if stems_of(name) == stems else ORDER
-            if variant > min(best, worst) or not has_case(name, surface):
+            if variant > min(best, worst) or not has_case(name, surface, is_free=is_free):
                 continue
             if stops and stops_of(name) != stops:
                 continue
@@ -269,24 +280,6 @@ def _with_brackets(text: str, start: int, end: int) -> tuple[int, int]:
         elif missing < 0 and text.endswith(opening, 0, start):
             start -= 1
     return start, end
-
-
-def has_case(name: str, surface: str) -> bool:
-    """Return whether a text has the case of a name. An acronym, or a name without a word of three
-    letters (A-2), has its own only. A short word must not be all in capitals."""
-    if is_acronym(name) or not _LONG_WORD.search(name):
-        own, written = _letters(name), _letters(surface)
-        return written in (own, own + "s")
-    written = plain_letters(surface).text
-    return len(written) > SHORT_NAME or not any(map(str.isupper, written[1:]))
-
-
-def _letters(text: str) -> str:
-    """Return the letters of an acronym, without numerals, and Greek ones in lower case."""
-    plain = plain_letters("".join(char if char.isascii() else char.lower() for char in text)).text
-    first, *others = _WORD.findall(plain) or [""]
-    kept = [first, *(word for word in others if word.lower() not in ROMAN)]
-    return "".join(filter(str.isalpha, "".join(kept)))
 
 
 def _with_abbreviations(text: str, found: list[Match], stopped: Collection[str]) -> list[Match]:

@@ -11,8 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spacy_krissel.finding import finder as module
+from spacy_krissel.finding.case import has_case
 from spacy_krissel.finding.common import bundled_general_words
-from spacy_krissel.finding.finder import NameFinder, has_case
+from spacy_krissel.finding.finder import NameFinder
 from spacy_krissel.finding.table import MAX_NAME_WORDS, NameBags
 from spacy_krissel.util import memory
 
