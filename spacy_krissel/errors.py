@@ -343,8 +343,9 @@ class Errors:
     )
     K249 = (
         "[K249] '{path}' has no annotations in a known format: its first line begins with "
-        "{found!r}. Expected a gold corpus in one of the formats of `krissel convert`, or .spacy; "
-        "link texts without annotations with `krissel link`."
+        "{found!r}. Expected .spacy, or a gold corpus in one of the formats that `krissel convert "
+        "--help` lists at --format; name it if it is not detected, and link texts without "
+        "annotations with `krissel link`."
     )
     K250 = (
         "[K250] '{path}' cannot be evaluated directly: {problem}. Expected a .spacy file, or one "
@@ -353,7 +354,8 @@ class Errors:
     )
     K246 = (
         "[K246] '{path}' is not an export of Label Studio: {problem}. Expected its JSON, a list of "
-        'tasks with "data" and "annotations"; export it again as JSON, or name its format.'
+        'tasks with "data" and "annotations"; export it again as JSON, or name another --format '
+        "(`krissel convert --help` lists them)."
     )
 
     # Package `mining` (K3xx, KW3xx).
@@ -1220,6 +1222,14 @@ class Warnings:
     )
 
 
+class _NotSet:
+    """Value in messages for None, which users of the command line do not know."""
+
+    def __repr__(self) -> str:
+        return "not set"
+
+
 def wrong_setting(setting: str, found: Any, expected: str) -> KrisselError:
     """Return the error K006. expected: in words."""
-    return KrisselError(Errors.K006.format(setting=setting, found=found, expected=expected))
+    shown = _NotSet() if found is None else found
+    return KrisselError(Errors.K006.format(setting=setting, found=shown, expected=expected))

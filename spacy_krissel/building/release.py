@@ -1,6 +1,7 @@
 """Move of a knowledge base to another release of its ontology: where each entity is now, and what
 people added to it."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,8 +16,9 @@ from ..index.protocol import Rows
 from ..kb.entity_columns import EntityTable
 from ..kb.prototype_kb import Encode, PrototypeKB
 from ..kb.prototype_table import MINED_KINDS, NO_ORIGIN, Prototype
-from ..kb.snapshot import KBSnapshot, verdicts_of
-from ..kb.verdicts import Verdict
+from ..kb.snapshot import KBSnapshot, numbers_of, verdicts_of
+from ..kb.verdicts import NumberedVerdicts, Verdict
+from ..mentions.own_sentence import sentence_key
 from ..mining.shards import MentionList, MinedMention
 from ..ontology.entity import Entity
 from ..ontology.store import OntologyStore
@@ -28,11 +30,17 @@ from .sources import PrototypeSource
 REUSED_KINDS = ("name", *MINED_KINDS)
 
 
+# Changes of a correction that a later one on the same mention makes void.
+TO_REPLACE = ("inactive", "still inactive", "active again")
+# Verdicts and their vectors, by number.
+_Parts = dict[int, tuple[Verdict, np.ndarray]]
+
+
 class Change(NamedTuple):
     """One difference between two releases.
 
-    what: "entity", "name", "correction" (a gold mention, too), "rejection", "own name" (one that
-        people added) or "link".
+    what: "entity", "name", "correction" (a gold mention, too), "rejection", "no entity" (a person
+        said so), "own name" (one that people added) or "link".
     change: the kind of change. before, after: id and name of an entity; "" for none.
     doc, start, end, view: a mention.
     """
@@ -78,13 +86,15 @@ class Release:
         return dict(zip(self.store.ids, self.store.each("name"), strict=True))
 
     @cached_property
-    def names_before(self) -> dict[str, set[str]]:
-        """Names that the entities of the release had in the knowledge base, by id."""
-        old, found = self.old.entities, defaultdict[str, set[str]](set)
+    def names_before(self) -> dict[str, dict[str, str]]:
+        """Names that the entities of the release, and those that lead to them, had in the knowledge
+        base, by id: the id that had each name."""
+        old, found = self.old.entities, defaultdict[str, dict[str, str]](dict)
         for id_, name, aliases in zip(old.ids, old.names, old.each("aliases"), strict=True):
             target = self.moved(id_)
             if target is not None:
-                found[target].update(name for name in (name, *aliases) if name.strip())
+                own = {name: id_ for name in (name, *aliases) if name.strip()}
+                found[target] = found[target] | own if id_ == target else own | found[target]
         return found
 
     @cached_property
@@ -141,16 +151,19 @@ class Release:
                 yield Change("entity", "new", after=(id_, name))
 
     def name_changes(self) -> Iterator[Change]:
-        """Yield names, as written, that entities of the knowledge base have gained and lost."""
+        """Yield names, as written, that entities of the knowledge base have gained and lost. A lost
+        name is that of the id that had it, before the id that it leads to."""
         for entity in self.store:
             known = self.names_before.get(entity.id)
             if known is None:
                 continue
             names = {*entity.names}
-            for name in sorted(names - known):
+            for name in sorted(names - known.keys()):
                 yield Change("name", "added", after=(entity.id, name))
-            for name in sorted(known - names):
-                yield Change("name", "removed", before=(entity.id, name))
+            for name in sorted(known.keys() - names):
+                before = known[name]
+                after = (entity.id, "") if before != entity.id else ("", "")
+                yield Change("name", "removed", (before, name), after)
 
     # What people added ----------------------------------------------------------------------------
 
@@ -197,44 +210,58 @@ class Release:
                     before = prototype.entity, snapshot[prototype.entity].name
                     changes[key] = self._change(prototype, before, was_inactive)
         kept, gone = self._said(changes)
-        kb.set_inactive(self.entities(), *inactive.columns(), *gone)
+        kb.set_inactive(self.entities(), *inactive.columns(), gone)
         kb.add_verdicts(*kept)
         prototypes, vectors, weights = active.columns()
         if prototypes:
             kb.add_prototypes(prototypes, vectors, weight=weights.tolist())
         return [*changes.values()]
 
-    def _said(self, changes: dict[tuple[str, object], Change]) -> tuple[Any, Any]:
-        """Return the verdicts on entities that are followed, and those on others, each with their
-        vectors. Adds what changes for each mention and entity to `changes`.
+    def _said(
+        self, changes: dict[tuple[str, object], Change]
+    ) -> tuple[NumberedVerdicts, NumberedVerdicts]:
+        """Return the verdicts on entities that are followed, and those on others. Adds what changes
+        for each mention and entity to `changes`.
 
-        A verdict that names both is divided: each part says what it said of its entities.
+        A verdict that names both is divided: each part says what it said of its entities. Parts of
+        one verdict that are on the same side again are joined.
         """
-        parts: tuple[list[Verdict], list[Verdict]] = ([], [])
-        vectors: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+        parts: tuple[_Parts, _Parts] = ({}, {})
         for snapshot, was_inactive in ((self.old, False), (self.old.inactive, True)):
             if snapshot is None:
                 continue
             table = snapshot.verdicts
-            for row, verdict in zip(table.active_rows, verdicts_of(snapshot), strict=True):
-                for is_gone, part in enumerate(self._divided(verdict)):
+            for row, number, verdict in zip(
+                table.active_rows, numbers_of(snapshot), verdicts_of(snapshot), strict=True
+            ):
+                for side, part in zip(parts, self._divided(verdict), strict=True):
                     if part is not None:
-                        parts[is_gone].append(part)
-                        vectors[is_gone].append(table.vectors[row])
+                        known, _ = side.get(number, (part, None))
+                        side[number] = _joined(known, part), table.vectors[row]
                 view, origin = verdict.view, verdict.origin
+                at = (origin.doc, origin.start, origin.end, view)
+                if verdict.no_entity:
+                    said = Change("no entity", "kept", ("", ""), ("", ""), *at)
+                    changes.setdefault(("", ("no entity", origin, view)), said)
                 for id_ in verdict.ids:
                     change = self._change_of(id_, was_inactive)
+                    if change in TO_REPLACE and self._is_replaced(verdict, number):
+                        change = "replaced"
                     before, after = (id_, snapshot[id_].name), _after(self.targets[id_], self.names)
                     what = "correction" if id_ in verdict.right else "rejection"
-                    said = Change(
-                        what, change, before, after, origin.doc, origin.start, origin.end, view
-                    )
+                    said = Change(what, change, before, after, *at)
                     changes.setdefault((id_, (what, origin, view)), said)
-        kept, gone = (
-            (own, np.stack(each) if each else np.zeros((0, self.old.width)))
-            for own, each in zip(parts, vectors, strict=True)
-        )
+        kept, gone = (_numbered(side, self.old.width) for side in parts)
         return kept, gone
+
+    def _is_replaced(self, verdict: Verdict, number: float = -math.inf) -> bool:
+        """Return whether a later verdict, active or not, replaces this one."""
+        return any(
+            later > number and other.replaces(verdict)
+            for part in (self.old, self.old.inactive)
+            if part is not None and len(part.verdicts)
+            for later, other in part.verdicts_on(sentence_key(verdict.view))
+        )
 
     def _divided(self, verdict: Verdict) -> tuple[Verdict | None, Verdict | None]:
         """Return what a verdict says of entities that are followed, and of others; None for
@@ -259,6 +286,10 @@ class Release:
         after = _after(self.targets[prototype.entity], self.names)
         change = self._change_of(prototype.entity, was_inactive)
         what = "correction" if prototype.kind == "gold" else "own name"
+        # A verdict counts more than a gold mention, whichever is later.
+        said = Verdict(prototype.view, (prototype.entity,), origin=prototype.origin)
+        if what == "correction" and change in TO_REPLACE and self._is_replaced(said):
+            change = "replaced"
         _, doc, start, end, _ = prototype.origin
         return Change(what, change, before, after, doc, start, end, prototype.view)
 
@@ -327,6 +358,27 @@ class _Own:
         vectors = [vector for vector, _ in self._rows.values()]
         weights = np.array([weight for _, weight in self._rows.values()])
         return [*self._rows], np.stack(vectors) if vectors else np.zeros((0, 0)), weights
+
+
+def _joined(first: Verdict, second: Verdict) -> Verdict:
+    """Return what two parts of one verdict say."""
+    return first._replace(
+        right=tuple(dict.fromkeys(first.right + second.right)),
+        rejected=tuple(dict.fromkeys(first.rejected + second.rejected)),
+        no_entity=first.no_entity or second.no_entity,
+    )
+
+
+def _numbered(parts: _Parts, width: int) -> NumberedVerdicts:
+    """Return the verdicts in the order in which they were said."""
+    numbers = sorted(parts)
+    said = [parts[number] for number in numbers]
+    vectors = [vector for _, vector in said]
+    return NumberedVerdicts(
+        [verdict for verdict, _ in said],
+        np.stack(vectors) if vectors else np.zeros((0, width)),
+        numbers,
+    )
 
 
 def leads_to(ids: Sequence[str], store: OntologyStore) -> Iterable[tuple[str, ...]]:

@@ -391,13 +391,8 @@ def _check_types(types_by_label: Mapping[str, Sequence[str]], store: OntologySto
     known = set(chain.from_iterable(store.each("types"))) if wanted else set()
     if wanted - known:
         shown = ", ".join(map(repr, sorted(known)[:MAX_TYPES_SHOWN])) or "none"
-        raise KrisselError(
-            Errors.K006.format(
-                setting="types_by_label",
-                found=min(wanted - known),
-                expected=f"one of the ontology's {len(known)} types: {shown}",
-            )
-        )
+        expected = f"one of the ontology's {len(known)} types: {shown}"
+        raise wrong_setting("types_by_label", min(wanted - known), expected)
 
 
 def _are_enough(mentions: Path) -> bool:

@@ -123,7 +123,7 @@ def correct(
         )
     if replace:
         linker.kb.remove_verdicts(source=source)
-    new = linker.kb.add_verdicts(not_repeated(found, linker.kb.verdicts, linker.kb.entity_ids))
+    new = linker.kb.add_verdicts(not_repeated(found, linker.kb.current))
     # The knowledge base is no longer the one that the pipeline referred to.
     linker.kb_path = nlp.get_pipe_config(name)["kb_path"] = None
     save_pipeline(nlp, output, name=name)

@@ -13,7 +13,8 @@ from ..errors import Errors, KrisselError
 from ..index.protocol import Rows, Vectors
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Prototype
-from ..kb.snapshot import Lookups, verdicts_of
+from ..kb.snapshot import KBSnapshot, Lookups, numbers_of, verdicts_of
+from ..kb.verdicts import NumberedVerdicts
 from ..layers.hashed_bags import round_tables
 from ..pipeline.card import encoder_facts
 from ..pipeline.linker.component import INIT_VIEWS, KrisselLinker
@@ -118,11 +119,9 @@ def distill(
         vectors = small.encode([each.view for each in prototypes])
         weights = np.array(_weights(large, kb.inactive, rows, prototypes))
         entities = [kb.inactive[id_] for id_ in kb.inactive.entity_ids]
-        verdicts = [*verdicts_of(kb.inactive)]
-        said = small.encode([each.view for each in verdicts])
-        encoded.set_inactive(entities, prototypes, vectors, weights, verdicts, said)
-    verdicts = [*kb.all_verdicts()]
-    encoded.add_verdicts(verdicts, small.encode([each.view for each in verdicts]))
+        said = _encoded_verdicts(small, kb.inactive)
+        encoded.set_inactive(entities, prototypes, vectors, weights, said)
+    encoded.add_verdicts(*_encoded_verdicts(small, kb.current))
     if small.cfg.lexical_weight or small.cfg.spelling_weight or encoded.has_gold:
         encoded.keep_lexical_index()
     small.set_kb(encoded)
@@ -162,6 +161,12 @@ def _with_small_encoder(nlp: Language, name: str, kb: PrototypeKB, seed: int) ->
     some = np.unique(np.linspace(0, kb.n_prototypes - 1, INIT_VIEWS, dtype=np.int64))
     small.model.initialize(X=[each.view for each in kb.prototypes_at(some)])
     return small
+
+
+def _encoded_verdicts(small: KrisselLinker, kb: KBSnapshot) -> NumberedVerdicts:
+    verdicts = [*verdicts_of(kb)]
+    vectors = small.encode([each.view for each in verdicts])
+    return NumberedVerdicts(verdicts, vectors, numbers_of(kb))
 
 
 def _blocks(kb: PrototypeKB, progress: bool) -> Iterator[tuple[Rows, list[Prototype]]]:

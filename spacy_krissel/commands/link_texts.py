@@ -124,7 +124,8 @@ def link(
         wanted = "a file that is there, or a text of several words"
         raise wrong_setting("texts", str(texts), wanted)
     if output is None and is_file:
-        raise wrong_setting("output", None, describe_type(Output))
+        expected = f"{describe_type(Output)}, for the links of a file (--output links.tsv)"
+        raise wrong_setting("output", None, expected)
     write = None if output is None else writer_of(output)
     if output is not None:
         check_file(Path(output))

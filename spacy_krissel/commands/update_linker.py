@@ -22,7 +22,7 @@ from ..building.release import (
     shares_followed,
 )
 from ..errors import Errors, KrisselError
-from ..evaluation.confidence import NIL_SHARE, PRECISION, fit_confidence
+from ..evaluation.confidence import NIL_SHARE, PRECISION, expected_links, fit_confidence
 from ..kb.snapshot import KBSnapshot
 from ..mentions.annotations import NIL
 from ..mentions.gold_mentions import ID_KEY, document_id
@@ -78,11 +78,14 @@ SHOWN = {
     ("correction", "active again"): FEW,
     ("correction", "inactive"): MANY,
     ("correction", "still inactive"): MANY,
+    ("correction", "replaced"): 0,
     ("rejection", "kept"): 0,
     ("rejection", "followed"): FEW,
     ("rejection", "active again"): FEW,
     ("rejection", "inactive"): MANY,
     ("rejection", "still inactive"): MANY,
+    ("rejection", "replaced"): 0,
+    ("no entity", "kept"): 0,
     ("own name", "kept"): 0,
     ("own name", "followed"): FEW,
     ("own name", "active again"): FEW,
@@ -98,7 +101,10 @@ SHOWN = {
 # Changes that are counted, but are no rows of the table.
 UNLISTED = (
     ("correction", "kept"),
+    ("correction", "replaced"),
     ("rejection", "kept"),
+    ("rejection", "replaced"),
+    ("no entity", "kept"),
     ("own name", "kept"),
     ("link", "same entity"),
 )
@@ -107,6 +113,7 @@ TITLES = {
     "name": "Names of entities that stay",
     "correction": "Corrections",
     "rejection": "Rejections",
+    "no entity": "Without an entity",
     "own name": "Names that were added by hand",
     "link": "Links",
 }
@@ -418,7 +425,7 @@ def _fit_again(asked: UpdateSettings, linker: KrisselLinker, updated: Updated) -
     by_hand = "min_confidence" in fit and not math.isclose(
         fit["min_confidence"], before, abs_tol=1e-6
     )
-    fit_confidence(
+    again = fit_confidence(
         updated.nlp,
         precision=fit["asked_precision"],
         nil_share=fit["nil_share"],
@@ -428,6 +435,8 @@ def _fit_again(asked: UpdateSettings, linker: KrisselLinker, updated: Updated) -
     if by_hand:
         configure(updated.nlp, asked.name, min_confidence=before)
         updated.notes.append(f"`min_confidence` was set by hand, and stays {before:.3f}")
+    else:
+        updated.notes.append(expected_links(again.data).removesuffix("."))
     updated.figures["min_confidence"] = (before, linker.cfg.min_confidence)
 
 

@@ -150,7 +150,7 @@ def _check(
 ) -> None:
     """Raise KrisselError K006 for settings that do not go together, K026 for the outputs."""
     if not (ontology or pipeline):
-        raise wrong_setting("ontology", "", "an ontology or a pipeline to verify against")
+        raise wrong_setting("ontology", None, "an ontology or a pipeline to verify against")
     if fix != (output is not None):
         raise wrong_setting("output", output and str(output), "a path with --fix, and only with it")
     if fix and len(files) != 1:

@@ -76,16 +76,16 @@ def calibrate(
     scores.
 
     pipeline: a pipeline with a knowledge base: a path, or the pipeline, which is changed
-    gold: gold corpus with NIL mentions, reserved for calibration: .spacy, PubTator or BioC, or docs
-        as in `read_gold`; mentions whose gold id is "NIL", `-1` or `-` are NIL, those without any
+    gold: gold corpus with NIL mentions, reserved for calibration: .spacy, PubTator or BioC, or
+        `Doc`s; mentions whose gold id is "NIL", `-1` or `-` are NIL, those without any
         id are left out
     output: folder to save the pipeline with its threshold
     precision: fit the best recall of NIL at this precision; None fits the best F1
     nil_share: expected fraction of NIL among mentions, if it differs from the gold corpus: the best
         threshold depends on this fraction
     name: name of the linker in the pipeline
-    spans_key: gold mentions are in `doc.spans[spans_key]`; "" takes all mentions of the corpus
-        (`read_gold`)
+    spans_key: gold mentions are in `doc.spans[spans_key]`; "" takes all mentions of the corpus, as
+        `convert` writes them, else `doc.ents`
     labels: use gold mentions with these labels only
     held_out: use only the documents that training with this `dev_share` held out of the corpus
         (`GoldSplit`); 0 uses all
@@ -101,10 +101,10 @@ def calibrate(
     `nlp.meta["krissel"]["calibration"][name]` is the calibration's `data`. spaCy saves it with the
     pipeline and keeps ten decimals of its numbers and of the threshold.
 
-    Raises KrisselError K006 (a wrong setting), K610 (no such linker), K701 (no mention), and those
-    of `open_to_change`, `fit_threshold`, `read_gold` and `run_pipeline`; the pipeline is then
-    unchanged. Warns KW711 of gold ids missing from the knowledge base, KW712 if the best threshold
-    makes all mentions NIL.
+    Raises KrisselError K001, K212 (the gold corpus), K006 (a wrong setting), K610 (no such linker),
+    K701 (no mention), and those of `open_to_change`, `fit_threshold`, `convert` and `run_pipeline`;
+    the pipeline is then unchanged. Warns KW711 of gold ids missing from the knowledge base, KW712
+    if the best threshold makes all mentions NIL.
     """
     if metrics is not None:
         check_file(metrics)

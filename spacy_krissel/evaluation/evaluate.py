@@ -22,7 +22,14 @@ from .bootstrap import RESAMPLES
 from .distance import link_distance
 from .end_to_end import evaluate_texts
 from .end_to_end_report import EndToEndReport
-from .gold import Source, linked_entities, linked_mentions, read_gold, without_own_gold
+from .gold import (
+    Source,
+    count_discontinuous,
+    linked_entities,
+    linked_mentions,
+    read_gold,
+    without_own_gold,
+)
 from .metrics import compare as compare_systems
 from .metrics import measure, span_scores
 from .records import LinkRecord, counted, read_records
@@ -89,8 +96,8 @@ def evaluate(
         with their id, next to a plain dictionary of the ontology's names. Excludes `predicted`,
         `compare`, `seen`, `train`, `gold_nil`, `write_meta`
     below: with `end_to_end`: count links to this entity and its descendants only
-    spans_key: gold mentions are in `doc.spans[spans_key]`; "" takes all mentions of the corpus
-        (`read_gold`)
+    spans_key: gold mentions are in `doc.spans[spans_key]`; "" takes all mentions of the corpus, as
+        `convert` writes them, else `doc.ents`
     labels: count gold mentions with these labels only
     baselines: add exact match and TF-IDF over the ontology's names, each also with abbreviations
         expanded; with `end_to_end` the dictionary
@@ -109,9 +116,9 @@ def evaluate(
 
     Gold prototypes of the evaluated documents are not used meanwhile (`without_own_gold`).
 
-    Raises KrisselError K006 (a wrong setting), K026 (`check_report`), K701 (no counted mention),
-    K706 (no gold id is known), K721 (no linked mention in `train`), and those of `load_pipeline`,
-    `read_gold`, `run_pipeline`, `metrics.compare` and `evaluate_texts`.
+    Raises KrisselError K001, K212 (a gold corpus), K006 (a wrong setting), K026 (`check_report`),
+    K701 (no counted mention), K706 (no gold id is known), K721 (no linked mention in `train`), and
+    those of `load_pipeline`, `convert`, `run_pipeline`, `metrics.compare` and `evaluate_texts`.
     """
     compared = _compared(compare)
     _check_end_to_end(
@@ -180,6 +187,7 @@ def evaluate(
         )
         mined = mined_entities(nlp)
     records = run.records
+    n_discontinuous = 0 if spans_key else count_discontinuous(docs, labels)
     check_counted(counted(records), gold, len(docs), labels)
     n_unknown = warn_of_unknown_ids(counted(records), store, Warnings.KW702)
     linked: dict[str, Sequence[LinkRecord]] = {}
@@ -195,7 +203,8 @@ def evaluate(
         "gold_nil": gold_nil,
         "n_seen": None if seen is None else len(primary_ids(seen, store)),
         **resampled,
-        "n_left_out": run.n_left_out,
+        "n_left_out": run.n_left_out + n_discontinuous,
+        "n_discontinuous": n_discontinuous,
         "n_own_gold": n_own_gold,
         "n_unknown": n_unknown,
         **measure(records, store, seen=seen, mined=mined, **resampled),

@@ -15,6 +15,7 @@ from ..corpora.readers import detect_format
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import set_spans
+from ..mentions.discontinuous import DISJOINT_KEY, read_fragments
 from ..mentions.gold_ids import Resolver
 from ..mentions.gold_mentions import (
     ID_KEY,
@@ -59,6 +60,16 @@ def read_gold(
         gold.append(GoldDoc(str(doc.user_data.get(ID_KEY, number)), doc, mentions))
     corrections.warn()
     return gold
+
+
+def count_discontinuous(gold: Iterable[GoldDoc], labels: Collection[str] | None = None) -> int:
+    """Return the number of discontinuous mentions of the documents, which are no spans and so not
+    in `GoldDoc.mentions`. labels: see `read_gold`."""
+    return sum(
+        labels is None or mention.label in labels
+        for item in gold
+        for mention in read_fragments(item.doc, DISJOINT_KEY)
+    )
 
 
 def linked_mentions(gold: Iterable[GoldDoc], store: Resolver) -> Iterator[tuple[str, str]]:

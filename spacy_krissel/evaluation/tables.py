@@ -11,8 +11,9 @@ from ..util.atomic import check_folder
 from ..util.escape import markdown_text
 from .metrics import RECALL_AT
 
-# Slices with fewer mentions are in the JSON only.
+# Slices with fewer mentions are in the JSON only, except for those with a column of their own.
 MIN_SHOWN = 10
+COLUMN_SLICES = ("ambiguous", "homonym")
 MAX_SHOWN_TYPES = 20
 KINDS = {"gold": "gold mentions", "predicted": "predicted mentions; one that is not found is wrong"}
 
@@ -41,8 +42,7 @@ def system_rows(data: dict[str, Any]) -> list[Row]:
         "random tie",
         "lenient",
         *recall,
-        "ambiguous",
-        "homonym",
+        *COLUMN_SLICES,
         "improvement",
     )
     others: dict[Row, list[str]] = {}
@@ -74,8 +74,13 @@ def compared_rows(data: dict[str, Any], names: Iterable[str]) -> list[Row]:
 
 
 def slice_rows(data: dict[str, Any]) -> list[Row]:
-    """Return a header, and a row per slice with enough mentions."""
-    shown = {name: figures for name, figures in data["slices"].items() if figures["n"] >= MIN_SHOWN}
+    """Return a header, and a row per slice with enough mentions, or with a column in
+    `system_rows`."""
+    shown = {
+        name: figures
+        for name, figures in data["slices"].items()
+        if figures["n"] >= (1 if name in COLUMN_SLICES else MIN_SHOWN)
+    }
     types = sorted(
         (name for name in shown if name.startswith("type:")), key=lambda name: -shown[name]["n"]
     )
@@ -110,7 +115,8 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
     facts += [
         (
             "mentions",
-            f"{n:,} in {n_docs:,} documents, {n_composite:,} composite; {n_left_out:,} left out",
+            f"{n:,} in {n_docs:,} documents, {n_composite:,} composite; {n_left_out:,} left out"
+            + (f", of these {apart:,} discontinuous" if (apart := data["n_discontinuous"]) else ""),
         ),
         ("kind of mentions", KINDS[data["mentions"]]),
         ("no answer", f"{data['n_missing']:,}; several ids tied at the top: {data['n_tied']:,}"),
@@ -127,10 +133,12 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
             f"{kind} {percent(figures['share'])}" for kind, figures in won["kinds"].items()
         )
         facts.append(("links won by", kinds))
-    if won.get("unmined", {}).get("n"):
+    # Where all links lead to them, usually nothing was mined.
+    if won.get("unmined", {}).get("share") not in (None, 0.0, 1.0):
         figures = won["unmined"]
         share, strict = percent(figures["share"]), percent(figures["strict"])
-        shares = f"{share} % of links, of which {strict} % correct"
+        # Unlike in the strict accuracy, mentions without a link do not count.
+        shares = f"{share} % of the links lead to them; {strict} % of these links are correct"
         facts.append(("unmined entities", shares))
     if far := data["distance"]:
         near = ", ".join(
@@ -175,9 +183,7 @@ def tiles(data: dict[str, Any]) -> list[Row]:
     found = [(name, data[name], data["intervals"][name]) for name in ("strict", "lenient")]
     recall, intervals = data["recall"], data["intervals"]["recall"]
     found += [(f"recall at {k}", recall[str(k)], intervals[str(k)]) for k in RECALL_AT if k > 1]
-    slices = (
-        (name, data["slices"][name]) for name in ("ambiguous", "homonym") if name in data["slices"]
-    )
+    slices = ((name, data["slices"][name]) for name in COLUMN_SLICES if name in data["slices"])
     found += [(f"{name}: strict", each["strict"], each["interval"]) for name, each in slices]
     return [(title, percent(value), bounds(interval)) for title, value, interval in found]
 
@@ -258,9 +264,7 @@ def markdown_meanings(terms: Iterable[tuple[str, str]]) -> str:
 
 
 def _system_cells(figures: dict[str, Any], difference: dict[str, Any] | None) -> Row:
-    slices = [
-        figures["slices"].get(slice_, {}).get("strict") for slice_ in ("ambiguous", "homonym")
-    ]
+    slices = [figures["slices"].get(slice_, {}).get("strict") for slice_ in COLUMN_SLICES]
     return (
         percent(figures["strict"]),
         bounds(figures["intervals"]["strict"]),

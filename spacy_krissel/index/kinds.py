@@ -42,9 +42,8 @@ def make_index(kind: str, settings: dict[str, Any], device: str = "cpu") -> Vect
     declared: Any = KINDS[kind]
     if device != "cpu":
         if "device" not in inspect.signature(declared).parameters:
-            wrong = {"setting": "device", "found": device}
             expected = f"'cpu', since the kind {kind!r} has no setting 'device'"
-            raise KrisselError(Errors.K006.format(**wrong, expected=expected))
+            raise wrong_setting("device", device, expected)
         settings = {**settings, "device": device}
     try:
         return declared(**settings)

@@ -13,7 +13,7 @@ from ..index.protocol import Mask, Rows, Vectors, check_vectors
 from .entity_columns import EntityTable
 from .prototype_table import Prototype, PrototypeTable, References
 from .snapshot import KBSnapshot
-from .verdicts import Verdict, VerdictTable
+from .verdicts import NOTHING_SAID, NumberedVerdicts, Verdict, VerdictTable
 
 
 def changed(snapshot: KBSnapshot, **parts: Any) -> KBSnapshot:
@@ -120,8 +120,7 @@ def with_inactive(
     prototypes: Sequence[Prototype],
     vectors: Any,
     weights: np.ndarray,
-    verdicts: Sequence[Verdict] = (),
-    verdict_vectors: Any = None,
+    said: NumberedVerdicts = NOTHING_SAID,
 ) -> KBSnapshot:
     """Return the snapshot with these entities, prototypes and verdicts as its inactive ones.
 
@@ -131,13 +130,20 @@ def with_inactive(
     inactive = KBSnapshot(entities, empty, snapshot.normalized)
     if prototypes:
         inactive = with_prototypes(inactive, prototypes, vectors, weights, None)
-    if verdicts:
-        inactive = with_verdicts(inactive, verdicts, verdict_vectors)
+    if said.verdicts:
+        inactive = with_verdicts(inactive, *said)
     return changed(snapshot, inactive=inactive if len(entities) else None)
 
 
-def with_verdicts(snapshot: KBSnapshot, verdicts: Sequence[Verdict], vectors: Any) -> KBSnapshot:
+def with_verdicts(
+    snapshot: KBSnapshot,
+    verdicts: Sequence[Verdict],
+    vectors: Any,
+    numbers: Sequence[int] | None = None,
+) -> KBSnapshot:
     """Return the snapshot with more verdicts, and the vectors (n, d) of their views.
+
+    numbers: their order among all verdicts, ascending; None: after all others.
 
     Raises KrisselError K503 (wrong width), K504 (NaN), K511 (another number of vectors), K535 (no
     verdict, unknown entity).
@@ -161,7 +167,10 @@ def with_verdicts(snapshot: KBSnapshot, verdicts: Sequence[Verdict], vectors: An
     known = snapshot.verdicts
     if not known.n_rows:
         known = VerdictTable.empty(matrix.shape[1], snapshot.prototypes.dtype)
-    table = known.appended(verdicts, right, rejected, snapshot.scaled(matrix))
+    if numbers is None:
+        start = _next_number(snapshot)
+        numbers = range(start, start + len(verdicts))
+    table = known.appended(verdicts, right, rejected, snapshot.scaled(matrix), numbers)
     return changed(snapshot, verdict_table=table)
 
 
@@ -170,6 +179,12 @@ def without_verdicts(snapshot: KBSnapshot, removed: Mask) -> KBSnapshot:
     if not removed.any():
         return snapshot
     return changed(snapshot, verdict_table=snapshot.verdicts.removed(removed))
+
+
+def _next_number(snapshot: KBSnapshot) -> int:
+    """Return a number above those of all verdicts, inactive ones included."""
+    parts = [snapshot] if snapshot.inactive is None else [snapshot, snapshot.inactive]
+    return max(int(each.verdicts.numbers.max(initial=-1)) for each in parts) + 1
 
 
 def _without_index(snapshot: KBSnapshot, prototypes: PrototypeTable) -> KBSnapshot:

@@ -1,7 +1,7 @@
 """Verdicts from annotated docs."""
 
 from collections.abc import Iterable
-from typing import Any
+from operator import itemgetter
 
 from spacy.tokens import Doc
 
@@ -10,7 +10,8 @@ from ..mentions.gold_mentions import document_id, gold_spans, split_gold, text_h
 from ..mentions.own_sentence import sentence_key
 from ..views import MINED_CHARS, mention_view
 from .prototype_table import Origin
-from .verdicts import Verdict, VerdictTable
+from .snapshot import KBSnapshot
+from .verdicts import Verdict
 
 
 def doc_verdicts(
@@ -47,20 +48,30 @@ def doc_verdicts(
     return found, unknown
 
 
-def not_repeated(verdicts: Iterable[Verdict], known: VerdictTable, ids: Any) -> list[Verdict]:
-    """Return the verdicts that say something else than the last one of the same origin.
-
-    known: those of the knowledge base. ids: of its entities, by row.
-    """
+def not_repeated(verdicts: Iterable[Verdict], kb: KBSnapshot) -> list[Verdict]:
+    """Return the verdicts that say something else than the last one of the same origin, which may
+    be inactive."""
     last: dict[tuple[Origin, int], Verdict] = {}
     new = []
     for each in verdicts:
         key = each.origin, sentence_key(each.view)
         if key not in last:
-            rows = known.on_sentence(key[1])
-            same = [found for found in known.at(rows, ids) if found.origin == each.origin]
-            last |= {key: same[-1]} if same else {}
+            known = _last(kb, *key)
+            last |= {} if known is None else {key: known}
         if key not in last or last[key][1:] != each[1:]:
             last[key] = each
             new.append(each)
     return new
+
+
+def _last(kb: KBSnapshot, origin: Origin, sentence: int) -> Verdict | None:
+    """Return the last verdict of an origin on a mention in its sentence (`sentence_key`); of one
+    that is inactive in part, that part."""
+    found = [
+        (number, said)
+        for part in ([kb] if kb.inactive is None else [kb, kb.inactive])
+        for number, said in part.verdicts_on(sentence)
+        if said.origin == origin
+    ]
+    # Of the same numbers, the later one is inactive.
+    return max(reversed(found), key=itemgetter(0))[1] if found else None

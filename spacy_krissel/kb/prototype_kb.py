@@ -41,7 +41,7 @@ from .entity_columns import EntityTable
 from .prototype_table import Kind, Prototype, PrototypeTable
 from .snapshot import KBSnapshot, Lookups, device_of, verdicts_of
 from .storage import read_snapshot, write_snapshot
-from .verdicts import Verdict
+from .verdicts import NOTHING_SAID, NumberedVerdicts, Verdict
 
 # With more entities, an id enters the vocabulary when it is first linked, not on load. A million
 # ids take two seconds and 230 MB, and every saved vocabulary would contain them again.
@@ -283,13 +283,19 @@ class PrototypeKB(Lookups, KnowledgeBase):
                 raise KrisselError(Errors.K533.format(**counts))
             warnings.warn(Warnings.KW501.format(**counts), KrisselWarning, stacklevel=3)
         with self.lock:
-            new = not_repeated(verdicts, self.verdicts, self.entity_ids)
+            new = not_repeated(verdicts, self.current)
             return len(self.add_verdicts(new))
 
-    def add_verdicts(self, verdicts: Iterable[Verdict], vectors: Any = None) -> Rows:
+    def add_verdicts(
+        self,
+        verdicts: Iterable[Verdict],
+        vectors: Any = None,
+        numbers: Sequence[int] | None = None,
+    ) -> Rows:
         """Add verdicts, each after those before it: the last correction of a mention is its link.
 
         vectors: of their views (len(verdicts), d); None computes them with the attached encoder.
+        numbers: their order among all verdicts, see `VerdictTable`; None: after all others.
         RETURNS: their rows in the `VerdictTable`.
 
         Raises KrisselError K503 (wrong width), K504 (NaN), K511 (another number of vectors), K521
@@ -301,7 +307,7 @@ class PrototypeKB(Lookups, KnowledgeBase):
             vectors = self.attached_encoder()([each.view for each in verdicts])
         with self.lock:
             start = self.verdicts.n_rows
-            self.replace(with_verdicts(self.current, verdicts, vectors))
+            self.replace(with_verdicts(self.current, verdicts, vectors, numbers))
             return np.arange(start, self.verdicts.n_rows)
 
     def all_verdicts(self) -> Iterator[Verdict]:
@@ -397,22 +403,17 @@ class PrototypeKB(Lookups, KnowledgeBase):
         prototypes: Sequence[Prototype],
         vectors: Any,
         weights: np.ndarray,
-        verdicts: Sequence[Verdict] = (),
-        verdict_vectors: Any = None,
+        said: NumberedVerdicts = NOTHING_SAID,
     ) -> None:
         """Replace the inactive entities, their prototypes, and the verdicts that name them.
 
-        vectors: of the prototypes (n, d). weights: (n,), see `add_prototypes`. verdict_vectors: of
-            the verdicts (m, d).
+        vectors: of the prototypes (n, d). weights: (n,), see `add_prototypes`. said: the verdicts.
         Raises KrisselError K513 and K514 (entities), and those of `add_prototypes` and
         `add_verdicts`.
         """
         table = EntityTable.from_entities(entities, details=False)
         with self.lock:
-            now = with_inactive(
-                self.current, table, prototypes, vectors, weights, verdicts, verdict_vectors
-            )
-            self.replace(now)
+            self.replace(with_inactive(self.current, table, prototypes, vectors, weights, said))
 
     @property
     def encoder(self) -> str:

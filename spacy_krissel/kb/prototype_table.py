@@ -109,6 +109,12 @@ class Origin(NamedTuple):
     end: int = -1
     text_hash: str = ""
 
+    def is_in_document_of(self, other: "Origin") -> bool:
+        """Return whether both are in one document, or in none."""
+        # The hash may stand for an id.
+        own = {self.doc, self.text_hash} - {""}
+        return self.doc == other.doc or not own.isdisjoint((other.doc, other.text_hash))
+
 
 NO_ORIGIN = Origin()
 

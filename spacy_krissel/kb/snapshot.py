@@ -186,6 +186,14 @@ class Lookups:
         """Corrections and rejections of links."""
         return self.current.verdict_table
 
+    def verdicts_on(self, sentence: int) -> Iterator[tuple[int, Verdict]]:
+        """Yield the verdicts on a mention in its sentence (`sentence_key`), oldest first, each
+        after its number (`VerdictTable`)."""
+        table = self.current.verdicts
+        rows = table.on_sentence(sentence)
+        said = table.at(rows, self.current.entity_ids)
+        return zip(table.numbers[rows].tolist(), said, strict=True)
+
     def prototypes_at(self, rows: Any) -> list[Prototype]:
         """Return the prototypes at `rows`, an array of any shape, flattened.
 
@@ -412,6 +420,11 @@ class KBSnapshot(Lookups):
 def verdicts_of(kb: KBSnapshot) -> Iterator[Verdict]:
     """Yield the verdicts of a knowledge base, oldest first, with the ids of their entities."""
     return kb.verdicts.at(kb.verdicts.active_rows, kb.entity_ids)
+
+
+def numbers_of(kb: KBSnapshot) -> list[int]:
+    """Return the order of the verdicts of `verdicts_of` among all verdicts, see `VerdictTable`."""
+    return kb.verdicts.numbers[kb.verdicts.active_rows].tolist()
 
 
 def _inactive_counts(inactive: KBSnapshot | None) -> dict[str, int] | None:

@@ -33,7 +33,7 @@ SCHEMA = pa.schema(
         ("text_hash", pa.large_string()),
         *((name, _ROWS) for name in ("entities", "rejected")),
         *((name, pa.bool_()) for name in ("no_entity", "same_document")),
-        *((name, pa.int64()) for name in ("form", "sentence")),
+        *((name, pa.int64()) for name in ("form", "sentence", "number")),
     ]
 )
 
@@ -60,6 +60,18 @@ class Verdict(NamedTuple):
     def ids(self) -> tuple[str, ...]:
         return self.right + self.rejected
 
+    def replaces(self, earlier: "Verdict") -> bool:
+        """Return whether it replaces an earlier verdict on the same mention and sentence wherever
+        that one holds: it is a correction, or says that there is no entity, at the same offsets of
+        the same document."""
+        own, other = self.origin, earlier.origin
+        return (
+            (bool(self.right) or self.no_entity)
+            and own.is_in_document_of(other)
+            and (own.start, own.end) == (other.start, other.end)
+            and (earlier.same_document or not self.same_document)
+        )
+
     def problem(self) -> str:
         """Return the reason why this is no verdict, or ""."""
         if not self.view.mention.strip():
@@ -69,6 +81,18 @@ class Verdict(NamedTuple):
         if self.no_entity and self.right:
             return "it says that there is no entity, and names one"
         return ""
+
+
+class NumberedVerdicts(NamedTuple):
+    """Verdicts, the vectors (n, d) of their views, and their order among all verdicts of a
+    knowledge base, ascending."""
+
+    verdicts: Sequence[Verdict]
+    vectors: Any
+    numbers: Sequence[int]
+
+
+NOTHING_SAID = NumberedVerdicts((), None, ())
 
 
 def form_key(text: str) -> int:
@@ -108,7 +132,8 @@ class VerdictTable:
     """Verdicts by row, in the order in which they were said. Immutable.
 
     table: of `SCHEMA`, with entity rows. stored: vectors of the views. active: rows that were not
-    removed. forms, sentences: rows by `form_key` and by `sentence_key`.
+    removed. forms, sentences: rows by `form_key` and by `sentence_key`. The column "number" has the
+    order among all verdicts of a knowledge base, inactive ones included.
     """
 
     table: pa.Table
@@ -154,9 +179,10 @@ class VerdictTable:
         right: Sequence[Sequence[int]],
         rejected: Sequence[Sequence[int]],
         vectors: Vectors,
+        numbers: Sequence[int],
     ) -> "VerdictTable":
         """Return the table with more verdicts. right, rejected: rows of their entities. vectors:
-        (m, width)."""
+        (m, width). numbers: ascending, above those in the table."""
         keys = {
             "form": [form_key(each.view.mention) for each in verdicts],
             "sentence": [sentence_key(each.view) for each in verdicts],
@@ -168,6 +194,7 @@ class VerdictTable:
             "rejected": [[*rows] for rows in rejected],
             "no_entity": [each.no_entity for each in verdicts],
             "same_document": [each.same_document for each in verdicts],
+            "number": [*numbers],
             **keys,
         }
         rows = np.arange(self.n_rows, self.n_rows + len(verdicts))
@@ -240,6 +267,11 @@ class VerdictTable:
     def rejected(self) -> Groups:
         """Return the rows of the rejected entities, by verdict."""
         return self._groups("rejected")
+
+    @once
+    def numbers(self) -> np.ndarray:
+        """Return the "number" of each row (n_rows,)."""
+        return self.table.column("number").to_numpy()
 
     @once
     def no_entity(self) -> Mask:

@@ -20,6 +20,7 @@ from spacy_krissel.building.release import (
     shares_followed,
 )
 from spacy_krissel.errors import KrisselWarning
+from spacy_krissel.kb.doc_verdicts import not_repeated
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Origin, Prototype
 from spacy_krissel.kb.snapshot import verdicts_of
@@ -116,12 +117,13 @@ def test_each_entity_is_followed_and_each_change_is_named(make_kb, store_of):
         ("new", ("", ""), ("A:8", "head cold"), "", -1, -1, None),
         ("new", ("", ""), ("A:9", "chest cold"), "", -1, -1, None),
     ]
-    assert [(each.change, *max(each.before, each.after)) for each in release.name_changes()] == [
-        ("added", "A:1", "Asthma"),
-        ("added", "A:1", "wheezing disease"),
-        ("removed", "A:1", "asthma"),
-        ("removed", "A:2", "gout"),
-        ("removed", "A:2", "podagra"),
+    assert [each[1:4] for each in release.name_changes()] == [
+        ("added", ("", ""), ("A:1", "Asthma")),
+        ("added", ("", ""), ("A:1", "wheezing disease")),
+        ("removed", ("A:1", "asthma"), ("", "")),
+        # Names that the merged entity had, and not the one that it was merged into.
+        ("removed", ("A:3", "gout"), ("A:2", "")),
+        ("removed", ("A:3", "podagra"), ("A:2", "")),
     ]
     assert shares_followed(release) == {"": (5, 6)}
 
@@ -312,6 +314,7 @@ def test_verdicts_follow_their_entities_or_become_inactive_in_part(make_kb, stor
         ("correction", "kept"): 1,
         ("correction", "inactive"): 2,
         ("rejection", "kept"): 1,
+        ("no entity", "kept"): 1,
         ("rejection", "followed"): 1,
         ("rejection", "inactive"): 1,
     }
@@ -321,7 +324,9 @@ def test_verdicts_follow_their_entities_or_become_inactive_in_part(make_kb, stor
     assert [*verdicts_of(read.inactive)] == gone
     read.attach_encoder(encode)
     again, changes = updated(read, store_of([*SECOND, FIRST[5]]))
-    assert [*again.all_verdicts()] == [*kept, gone[0], gone[2]]
+    # In the order in which they were said, and the parts of one as one.
+    whole = verdict(1, ["A:2", "A:6"])
+    assert [*again.all_verdicts()] == [kept[0], whole, kept[2], gone[2], kept[3]]
     assert [*verdicts_of(again.inactive)] == [gone[1]]
     assert Counter(each.change for each in changes)["active again"] == 2
     again.remove_verdicts(source="me")
@@ -427,6 +432,96 @@ def test_no_correction_is_lost_in_any_sequence_of_releases(releases):
             assert inactive == {doc: id_ for doc, id_ in where.items() if len(found[doc]) != 1}
             loaded = PrototypeKB(Vocab(), WIDTH).from_bytes(kb.to_bytes())
             assert gold_of(loaded.inactive) == gold_of(kb.inactive)
+
+
+def as_said(snapshot):
+    """The verdicts of a snapshot, oldest first, without the order of their ids."""
+    found = () if snapshot is None else verdicts_of(snapshot)
+    return [
+        (
+            each.origin.source,
+            each.view.mention,
+            {*each.right},
+            {*each.rejected},
+            each.no_entity,
+        )
+        for each in found
+    ]
+
+
+def leading_to(id_, release):
+    """The ids of the entities of a release that an id leads to."""
+    return [id_] if id_ in release else [new for new, alt in release.items() if id_ in alt]
+
+
+SAID = st.tuples(
+    st.sampled_from(["right", "rejected", "no_entity"]),
+    st.lists(IDS, min_size=1, max_size=2, unique=True),
+    st.integers(0, 1),
+    st.sampled_from("ab"),
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(st.tuples(ENTITIES, st.lists(SAID, max_size=3)), min_size=2, max_size=5),
+    st.permutations("ab"),
+)
+@pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
+def test_verdicts_keep_their_order_in_any_sequence_of_releases(releases, undone):
+    """Active and inactive ones together, so that the last one on a mention counts when entities
+    come back, and each source is undone as if it had never been."""
+    # Each as [source, mention, right, rejected, no_entity].
+    expected = []
+
+    def check(kb, release):
+        active, inactive = [], []
+        for source, mention, right, rejected, none in expected:
+            parts = [
+                [{id_ for id_ in ids if (id_ in release) is is_there} for ids in (right, rejected)]
+                for is_there in (True, False)
+            ]
+            if none or any(parts[0]):
+                active.append((source, mention, *parts[0], none))
+            if any(parts[1]):
+                inactive.append((source, mention, *parts[1], False))
+        assert as_said(kb.current) == active
+        assert as_said(kb.inactive) == inactive
+
+    with TemporaryDirectory() as folder:
+        kb = PrototypeKB(Vocab(), WIDTH)
+        for number, (release, said) in enumerate(releases):
+            entities = [Entity(id_, id_, alt_ids=(*alt,)) for id_, alt in release.items()]
+            store = write_store(entities, Path(folder) / str(number))
+            if number:
+                kb, _ = updated(kb, store)
+                kb = PrototypeKB(Vocab(), WIDTH).from_bytes(kb.to_bytes())
+            else:
+                fill_kb(kb, ReleaseSource(Release(kb.current, store), []), encode)
+            kb.attach_encoder(encode)
+            for each in expected:
+                for column in (2, 3):
+                    found = [(id_, leading_to(id_, release)) for id_ in each[column]]
+                    each[column] = {new[0] if len(new) == 1 else old for old, new in found}
+            check(kb, release)
+            for kind, ids, mention, source in said:
+                ids = {id_ for id_ in ids if id_ in release}
+                right, rejected = (ids if kind == own else set() for own in ("right", "rejected"))
+                view, none = View("She had ", f"mention {mention}", "."), kind == "no_entity"
+                new = Verdict(view, (*right,), (*rejected,), none, origin=Origin(source, "doc"))
+                if new.problem():
+                    continue
+                wanted = [source, view.mention, {*right}, {*rejected}, none]
+                last = [each for each in expected if each[:2] == wanted[:2]][-1:]
+                if last != [wanted]:
+                    expected.append(wanted)
+                new = not_repeated([new], kb.current)
+                kb.add_verdicts(new, np.ones((len(new), WIDTH)))
+            check(kb, release)
+        for source in undone:
+            kb.remove_verdicts(source=source)
+            expected = [each for each in expected if each[0] != source]
+            check(kb, release)
 
 
 def test_many_ids_are_followed_as_one(store_of):

@@ -848,6 +848,10 @@ def test_unsuitable_gold_is_refused_with_the_command_to_use(made, refuse, toy_fi
         and "krissel link" in said
         and "documents" not in said
     )
+    # A bracket is no list of JSON yet.
+    (tmp_path / "gsc.txt").write_text("[14::27]\tHP_0000924 | brachydactyly\n")
+    said = refuse("evaluate", made.path / "linker", tmp_path / "gsc.txt", *arguments)
+    assert "[K249]" in said and "--format" in said and "Label Studio" not in said
     (tmp_path / "mentions.json").write_text('{"context_document_id": "A", "start_index": 0}\n')
     said = refuse("evaluate", made.path / "linker", tmp_path / "mentions.json", *arguments)
     assert "[K250]" in said and "krissel convert" in said and "--documents FOLDER" in said
@@ -867,6 +871,9 @@ def test_link_reads_pubtator_and_lists_its_output_formats(made, run, refuse, toy
             tmp_path / f"links.{ending}",
         )
         assert "[K006]" in said and ".jsonl, .spacy, .tsv" in said
+    # No word of Python about what was left out.
+    said = refuse("link", made.path / "linker", toy_files / "gold.pubtator")
+    assert "'output' is not set" in said and "--output links.tsv" in said and "None" not in said
 
 
 def test_evaluate_scores_links_from_text(made, run, refuse, tmp_path):

@@ -385,8 +385,14 @@ def test_a_table_of_changes_can_be_filled_in(run, linker, second, tmp_path):
         writer.writerows(rows)
     said = run("correct", tmp_path / "newer", table, "-o", tmp_path / "decided")
     assert "corrections: 1" in said
-    (said,) = find_linker(spacy.load(tmp_path / "decided")).kb.all_verdicts()
-    assert (said.right, said.view.mention) == (("A:8",), "runny nose")
+    (verdict,) = find_linker(spacy.load(tmp_path / "decided")).kb.all_verdicts()
+    assert (verdict.right, verdict.view.mention) == (("A:8",), "runny nose")
+    # Decided once and for all.
+    again = update(tmp_path / "decided", second)
+    assert again.counts["correction", "replaced"] == 1
+    (other,) = [each for each in again.changes if each.change == "still inactive"]
+    assert other.view.mention == "koplik spots"
+    assert "Corrections: 5 kept, 1 still inactive, 1 replaced" in show_update(again, None, None)
     assert "row(s) that were filled in" in run("update", linker, second, "--report", table, code=1)
 
 
@@ -473,6 +479,60 @@ def test_corrections_of_the_service_follow_replaced_entities(linker, second, tmp
         (found,) = served.link([Document(text, mentions=(Mention(0, len(text)),))])
         best = found["mentions"][0]["candidates"][0]
         assert (best["id"] == right[id_] and best["source"] == "corrections") or not right[id_]
+
+
+def rows_written(path, *rows):
+    names = ["doc", "start", "end", "mention", "context", "id", "verdict", "right_id"]
+    lines = ["\t".join(each) for each in (names, *rows)]
+    path.write_text("\n".join([*lines, ""]), encoding="utf8")
+    return path
+
+
+@pytest.mark.slow
+def test_the_last_correction_counts_in_any_release(run, linker, linker_folder, tmp_path):
+    """Also if the entity of an earlier one is back, and if that of the last one is gone."""
+    text = "Case 9: measles was seen."
+    row = ["case 9", "8", "15", "measles", "Case 9: ⟦measles⟧ was seen.", "A:6", ""]
+
+    def link(folder):
+        (ent,) = spacy.load(folder)(text).ents
+        return ent.kb_id_, ent._.krissel_candidates[0]["confidence"] if ent.kb_id_ != "NIL" else 0
+
+    def correct(before, source, right, after):
+        table = rows_written(tmp_path / f"{source}.tsv", [*row, right])
+        run("correct", before, table, "-o", after)
+        return after
+
+    def release(before, ids, after):
+        entities = [each for each in FIRST if each.id not in ids]
+        return update(before, write(tmp_path / "r.jsonl", entities), after, min_kept=0.1)
+
+    def folder(name):
+        return tmp_path / name
+
+    correct(linker, "one", "A:1", folder("one"))
+    release(folder("one"), ["A:1"], folder("without 1"))
+    assert link(folder("without 1")) != ("A:1", 1)
+    correct(folder("without 1"), "two", "A:2", folder("two"))
+    back = release(folder("two"), [], folder("back"))
+    assert link(folder("two")) == link(folder("back")) == ("A:2", 1)
+    assert back.counts["correction", "replaced"] == 1
+    assert back.counts["correction", "active again"] == 1  # The gold mention of A:1.
+    # The earlier one holds again as soon as the last one is undone, and not if its entity is gone.
+    gone = release(folder("back"), ["A:2"], folder("without 2"))
+    assert link(folder("without 2")) != ("A:1", 1)
+    assert gone.counts["correction", "inactive"] == 2
+    for name in ("back", "without 2"):
+        nlp = spacy.load(folder(name))
+        find_linker(nlp).kb.remove_verdicts(source="two")
+        nlp.to_disk(folder("undone"))
+        assert link(folder("undone")) == ("A:1", 1)
+    # A NIL is counted, too.
+    correct(folder("without 2"), "nil", "NIL", folder("nil"))
+    said = release(folder("nil"), [], folder("all"))
+    assert link(folder("all"))[0] == "NIL"
+    assert "Without an entity: 1 kept" in show_update(said, None, None)
+    assert said.counts["correction", "replaced"] == 1
 
 
 def test_the_shown_examples_are_few():

@@ -290,5 +290,5 @@ def test_another_linker_does_not_change_the_threshold(nlp, docs):
 
 
 def test_a_path_without_an_output_is_refused_before_it_is_read(tmp_path):
-    with pytest.raises(KrisselError, match="K006.*'output'.*None"):
+    with pytest.raises(KrisselError, match="K006.*'output' is not set"):
         calibrate(tmp_path / "nowhere", [])

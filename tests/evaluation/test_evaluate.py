@@ -7,6 +7,8 @@ from spacy_krissel.corpora.doc_bins import write_doc_bin
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.evaluate import evaluate, show_evaluate
 from spacy_krissel.evaluation.records import read_records
+from spacy_krissel.evaluation.tables import fact_rows
+from spacy_krissel.mentions.discontinuous import DISJOINT_KEY, DocMention, write_fragments
 
 
 @pytest.fixture
@@ -15,6 +17,20 @@ def docs(make_doc):
         make_doc("He has MS and a cold", [(2, 3, "D1"), (5, 6, "D4")], doc_id="a"),
         make_doc("His MS | breast cancers", [(1, 2, "D2"), (3, 5, "D5"), (2, 3, "-")], doc_id="b"),
     ]
+
+
+def test_discontinuous_mentions_are_counted_as_left_out(make_nlp, docs, store):
+    fragments = DocMention("D1", "Disease", ((0, 1), (2, 3)))
+    for doc in docs:
+        write_fragments(doc, [fragments], DISJOINT_KEY)
+    nlp = make_nlp({"MS": "D1 D2", "cold": "tied=D3 D4"})
+    report = evaluate(nlp, docs, store)
+    (said,) = [value for name, value in fact_rows(report.data) if name == "mentions"]
+    assert said.endswith("; 3 left out, of these 2 discontinuous")
+    # The others are as many as are read from the text.
+    with pytest.warns(KrisselWarning, match="KW721"):
+        n = evaluate(nlp, docs, store, end_to_end=True).data
+    assert report.data["n"] + report.data["n_left_out"] == n["spans"]["n_gold"] + n["n_left_out"]
 
 
 def test_a_report_has_the_documented_keys_and_files(make_nlp, docs, store, tmp_path):

@@ -43,6 +43,7 @@ def make_report(store):
                 },
             },
             "n_left_out": 0,
+            "n_discontinuous": 0,
             "n_own_gold": 0,
             **figures,
             "distance": None,
@@ -419,6 +420,24 @@ def test_tables_show_the_results(report):
     assert "composite" not in [row[0] for row in slice_rows(report.data)]
     for text in (report.to_table(), report.to_markdown()):
         assert "92.3" in text and "1,23" in text and "exact" in text
+
+
+def test_slices_with_a_column_have_a_row(make_report, make_record):
+    records = [make_record(doc=str(number)) for number in range(3)]
+    for record, is_homonym in ((make_record("MS"), True), (make_record("nothing"), False)):
+        data = make_report([*records, record]).data
+        column = dict(zip(*system_rows(data)[:2], strict=True))["homonym"]
+        assert (column != "–") is is_homonym
+        assert ("homonym" in [row[0] for row in slice_rows(data)]) is is_homonym
+
+
+def test_links_to_unmined_entities_are_shown_if_others_are_mined(make_report, make_record):
+    report = make_report([make_record()])
+    for share, shown in ((None, False), (0.0, False), (0.25, True), (1.0, False)):
+        report.data["winners"]["unmined"] = {"n": 3, "share": share, "strict": 1.0}
+        (text,) = [value for name, value in fact_rows(report.data) if name[:7] == "unmined"] or [""]
+        assert bool(text) is shown
+        assert not shown or ("25.0 % of the links" in text and "100.0 % of these links" in text)
 
 
 def test_a_report_shows_at_most_twenty_types(make_report, make_record):

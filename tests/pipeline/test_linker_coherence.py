@@ -207,6 +207,17 @@ def test_another_mention_of_the_document_disambiguates(nlp):
     assert alone == [ent._.krissel_candidates for ent in (sclerosis, stenosis, neither)]
 
 
+@pytest.mark.parametrize("text", ["multiple sclerosis and MS", "rickets and MS"])
+def test_candidates_with_the_same_name_share_the_confidence(nlp, text):
+    """Where the document supports both, neither is likely."""
+    both = ms(nlp("multiple sclerosis, mitral stenosis and MS"))._.krissel_candidates[:2]
+    assert {each["name"] for each in both} == {"multiple sclerosis", "mitral stenosis"}
+    assert [each["confidence"] for each in both] == pytest.approx([0.5, 0.5], abs=0.05)
+    assert sum(each["confidence"] for each in both) == pytest.approx(1)
+    one = ms(nlp(text))._.krissel_candidates[:2]
+    assert sum(each["confidence"] for each in one) <= 1 + 1e-6
+
+
 @pytest.mark.parametrize("off", [{"coherence_weight": 0.0}, {"confidence": {}}])
 def test_coherence_can_be_switched_off(nlp, off):
     cfg = nlp.get_pipe("krissel_linker").cfg

@@ -71,6 +71,8 @@ _ANNOTATIONS = re.compile(rb'"annotations"\s*:')
 _OTHER_JSON = re.compile(rb'"(?:document_id|annotations|metadata)"\s*:')
 _ANSWERED = re.compile(rb'"(?:_input_hash|accept)"\s*:')
 _PASSAGES = re.compile(rb'"document_id"\s*:.*?"passages"\s*:\s*\[', re.DOTALL)
+# In UTF-16, a null byte follows.
+_JSON_LIST = re.compile(rb"\[[\s\0]*(?:[{\]]|\Z)")
 _KNOWTATOR = re.compile(rb"<annotations[\s/>]")
 
 
@@ -94,7 +96,7 @@ def detect_format(path: Path) -> str:
     plugins not at all.
 
     Raises KrisselError K201 (no file), K202, K211 (damaged), K228 (a folder or an archive of none
-    or several kinds of `SUFFIXES`), K249 (JSON without annotations).
+    or several kinds of `SUFFIXES`), K249 (no annotations in a known format).
     """
     if is_bundle(path):
         found = holds_suffixes(path, tuple(SUFFIXES))
@@ -117,9 +119,10 @@ def detect_format(path: Path) -> str:
         return "cas"
     if head.startswith(b"<"):
         return "knowtator" if _KNOWTATOR.search(head) else "bioc"
-    if head.startswith(b"["):
+    # Texts and tables may begin with a bracket, too.
+    if _JSON_LIST.match(head):
         return "bioc-json" if _is_bioc(head) and b'"data"' not in head else "label-studio"
-    if not head.startswith(b"{"):
+    if not head.startswith((b"{", b"[")):
         return next(
             (name for name, begins in mention_tables.HEADS.items() if begins.match(head)),
             "pubtator",

@@ -14,6 +14,7 @@ from ...lexical.groups import distinct, pair_keys
 from ...lexical.index import SAME_SPELLING
 from ...mentions.species import taxon_numbers
 from ..settings import LinkerSettings
+from .match import MENTION
 from .query import Query
 
 # Lowest lexical similarity of texts with the same canonical form, and the lowest lead of a name
@@ -330,10 +331,23 @@ def with_confidence(query: Query, result: SearchResult, settings: LinkerSettings
 
 def with_known(result: SearchResult) -> SearchResult:
     """Return the candidates with their confidence multiplied by P(known), once that given `known`
-    is final."""
-    if result.confidence is None or result.known is None:
+    is final.
+
+    That of candidates with the mention as a name is divided by its sum where this is above 1: a
+    document may support several of them. On the development split of NCBI Disease, the calibration
+    error goes from 0.044 to 0.039; over all candidates, whose confidence is too high unless they
+    come first, it would be 0.298.
+    """
+    if result.confidence is None:
         return result
-    return replace(result, confidence=result.confidence * result.known, known=None)
+    confidence = result.confidence
+    if result.match is not None:
+        is_named = result.match >= MENTION
+        total = (confidence * is_named).sum(axis=1, keepdims=True)
+        confidence = np.where(is_named, confidence / np.maximum(total, 1), confidence)
+    if result.known is not None:
+        confidence = confidence * result.known
+    return replace(result, confidence=confidence, known=None)
 
 
 def _known(

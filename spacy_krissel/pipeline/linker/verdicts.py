@@ -236,25 +236,43 @@ class Said(NamedTuple):
 
 def _said(query: Query) -> Iterator[tuple[int, Said]]:
     """Yield the mentions of the query that are those of verdicts, by their sentences, with the sum
-    of the verdicts. All fragments of a mention have the same sum."""
+    of the verdicts. All fragments of a mention have the same sum.
+
+    An inactive correction replaces all before it, too: they do not hold again when a release lacks
+    the entity of the last one.
+    """
     if not query.spans:
         return
-    table, texts = query.kb.verdicts, _Documents(query)
+    texts = _Documents(query)
     mentions = np.unique(query.alike[0]).tolist()
-    keys = [texts.key(mention) for mention in mentions]
-    rows, owner = table.sentences.find(np.array(keys, dtype=np.int64))
-    is_active = table.active[rows]
-    rows, owner = rows[is_active], owner[is_active]
-    own: dict[int, list[tuple[int, int, dict[str, Any]]]] = {}
-    for index, (row, said) in zip(owner.tolist(), table.said(rows), strict=True):
-        level = texts.nearness(mentions[index], said)
-        if level or not said["same_document"]:
-            own.setdefault(mentions[index], []).append((level, row, said))
+    keys = np.array([texts.key(mention) for mention in mentions], dtype=np.int64)
+    own: dict[int, list[tuple[int, int, bool, int, dict[str, Any]]]] = {}
+    for part in (query.kb, query.kb.inactive):
+        if part is None:
+            continue
+        table = part.verdicts
+        rows, owner = table.sentences.find(keys)
+        is_kept = table.active[rows]
+        rows, owner = rows[is_kept], owner[is_kept]
+        numbers = table.numbers[rows].tolist()
+        for index, number, (row, said) in zip(
+            owner.tolist(), numbers, table.said(rows), strict=True
+        ):
+            level = texts.nearness(mentions[index], said)
+            if level or not said["same_document"]:
+                at = (level, number, part is query.kb, row, said)
+                own.setdefault(mentions[index], []).append(at)
     for mention, found in own.items():
         total = Said()
-        # Those of the same offsets count most, then those of the same document.
-        for _, row, said in sorted(found, key=lambda each: each[:2]):
-            total = total.then(row, said)
+        # Those of the same offsets count most, then those of the same document. The active part of
+        # a verdict comes after its inactive one.
+        for _, _, is_active, row, said in sorted(found, key=lambda each: each[:3]):
+            if is_active:
+                total = total.then(row, said)
+            elif said["entities"]:
+                total = Said()
+        if total == Said():
+            continue
         for fragment in texts.fragments(mention):
             yield fragment, total
 
