@@ -54,7 +54,7 @@ def _letters(text: str) -> str:
 
 
 class Capitals:
-    """What the capitals of a text tell of its words.
+    """Capitals of a text, and what they tell of its words.
 
     The text is read once, when it is first asked about a mention in capitals.
     """

@@ -50,8 +50,8 @@ def nearest_among_entities(
 def _products(
     prototypes: PrototypeTable, queries: Vectors, entities: Rows, owner: Rows
 ) -> tuple[Rows, Rows, Scores]:
-    """Return the prototypes of each pair of an entity and a query, and their inner products with
-    the query, one pair after another; first, the start of each pair and the end of the last."""
+    """Return the prototypes of each pair of an entity and a query, one pair after another, and
+    their inner products with the query. Before them, where each pair starts and the last ends."""
     from . import kernel
 
     groups, vectors = prototypes.by_entity, prototypes.vectors

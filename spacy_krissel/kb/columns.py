@@ -81,16 +81,26 @@ def _write_batches(table: pa.Table, sink: Any) -> None:
             writer.write_table(batch.take(np.arange(len(batch))))
 
 
-def read_table(path: Path, schema: pa.Schema, rows: int, *, verify: bool = True) -> pa.Table:
+def read_table(
+    path: Path,
+    schema: pa.Schema,
+    rows: int,
+    *,
+    earlier: pa.Schema | None = None,
+    verify: bool = True,
+) -> pa.Table:
     """Return the table at `path`, mapped, with the `schema` and number of `rows` it was written
     with.
 
-    verify: check its contents (0.1 s per GB), not only its layout. Raises KrisselError K524.
+    earlier: a schema of earlier versions, which it may have. verify: check its contents (0.1 s per
+        GB), not only its layout.
+
+    Raises KrisselError K524.
     """
     with coded_damage(path, partial(_damaged, path)):
         table = pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
         table.validate(full=verify)
-        if table.schema != schema or len(table) != rows:
+        if table.schema not in (schema, earlier) or len(table) != rows:
             found = f"{len(table)} rows of ({', '.join(table.schema.names)})"
             raise _damaged(path, f"it has {found}, expected {rows} of ({', '.join(schema.names)})")
     if any(column.null_count for column in table.columns):

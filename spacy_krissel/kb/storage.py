@@ -219,8 +219,10 @@ def _read_inactive(path: Path, manifest: dict[str, Any], *, verify: bool) -> KBS
     if not counts["verdicts"]:
         return read
     width, dtype = manifest["dimensions"], manifest["dtype"]
+    n = counts["verdicts"]
+    # Where their order is unknown, inactive verdicts are earlier than others.
     verdicts = VerdictTable.from_disk(
-        folder, counts["verdicts"], width, dtype, len(entities), verify=verify
+        folder, n, width, dtype, len(entities), first=-n, verify=verify
     )
     return replace(read, verdict_table=verdicts)
 

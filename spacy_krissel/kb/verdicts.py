@@ -36,6 +36,8 @@ SCHEMA = pa.schema(
         *((name, pa.int64()) for name in ("form", "sentence", "number")),
     ]
 )
+# Of earlier versions, whose verdicts are in their order.
+WITHOUT_NUMBERS = SCHEMA.remove(SCHEMA.get_field_index("number"))
 
 
 class Verdict(NamedTuple):
@@ -317,11 +319,25 @@ class VerdictTable:
 
     @classmethod
     def from_disk(
-        cls, directory: Path, rows: int, width: int, dtype: str, n_entities: int, *, verify: bool
+        cls,
+        directory: Path,
+        rows: int,
+        width: int,
+        dtype: str,
+        n_entities: int,
+        *,
+        first: int = 0,
+        verify: bool,
     ) -> "VerdictTable":
-        """Read the table. Raises KrisselError K524 if the files differ from the manifest."""
+        """Read the table. first: number of its first row, if it is of a version without numbers.
+
+        Raises KrisselError K524 if the files differ from the manifest.
+        """
         # Always whole, since Arrow follows damaged offsets of lists.
-        table = read_table(directory / FILE, SCHEMA, rows)
+        table = read_table(directory / FILE, SCHEMA, rows, earlier=WITHOUT_NUMBERS)
+        if table.schema == WITHOUT_NUMBERS:
+            numbers = pa.array(np.arange(first, first + rows))
+            table = table.append_column(SCHEMA.field("number"), numbers)
         read = cls._of(
             table, read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify)
         )

@@ -7,9 +7,13 @@ import pytest
 from spacy.vocab import Vocab
 
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.kb import verdicts
+from spacy_krissel.kb.columns import write_table
 from spacy_krissel.kb.entity_columns import EntityTable
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Origin, Prototype
+from spacy_krissel.kb.snapshot import numbers_of, verdicts_of
+from spacy_krissel.kb.verdicts import NumberedVerdicts, Verdict
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.util.atomic import hard_linking
 from spacy_krissel.views import View
@@ -168,3 +172,28 @@ def test_an_alternative_id_of_several_entities_leads_nowhere():
     assert [*table.each("alt_ids")][1:] == [["B:2", "A:1", "B:2"], ["A:1", "B:3", "B:3"]]
     assert [*table.each("definition")] == ["", "", ""]
     assert [*EntityTable.from_entities(GONE, details=False).each("aliases")] == [[], []]
+
+
+def test_verdicts_of_versions_without_numbers_are_in_their_order(kb, tmp_path, monkeypatch):
+    def verdict(name, id_):
+        return Verdict(View("a ", name, " b"), (id_,))
+
+    gone = [verdict("one", "X1"), verdict("two", "X2")]
+    kb.set_inactive(GONE, GOLD, VECTORS, WEIGHTS, NumberedVerdicts(gone, VECTORS, [0, 3]))
+    own = [verdict("one", kb.entity_ids[0]), verdict("two", kb.entity_ids[1])]
+    kb.add_verdicts(own, VECTORS, [1, 2])
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            verdicts,
+            "write_table",
+            lambda table, path: write_table(table.drop_columns("number"), path),
+        )
+        kb.to_disk(tmp_path / "earlier")
+    read = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "earlier")
+    for _ in range(2):
+        assert [*verdicts_of(read.current)] == own and [*verdicts_of(read.inactive)] == gone
+        assert numbers_of(read.current) == [0, 1] and numbers_of(read.inactive) == [-2, -1]
+        read.to_disk(tmp_path / "now")
+        read = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "now")
+    read.add_verdicts(own[:1], VECTORS[:1])
+    assert numbers_of(read.current) == [0, 1, 2]
