@@ -15,6 +15,7 @@ from spacy_krissel import Entity, Term, add_corrections, add_rejections, build
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.gold import GoldDoc, without_own_gold
 from spacy_krissel.kb.verdicts import MAX_ALIKE, Verdict
+from spacy_krissel.pipeline.linker.evidence import SEVERAL
 from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import View, mention_view
 
@@ -269,6 +270,55 @@ def test_like_mentions_gain_and_lose_in_score_and_confidence(nlp):
     assert of("D3")["score"] > other["score"] and of("D3")["confidence"] > other["confidence"]
     assert of("D3")["verdict"] > 0 and link(nlp, LIKE).kb_id_ == "D3"
     assert of("D3")["confidence"] < 1
+
+
+def test_rejections_of_one_document_count_once(nlp):
+    kb = find_linker(nlp).kb
+
+    def after(*starts):
+        for start in starts:
+            doc = nlp.make_doc("A cold is a cold, he said.")
+            doc.ents = [doc.char_span(start, start + 4, label="X", kb_id="D2")]
+            kb.add_rejections(doc, source="rejected")
+        first = link(nlp, LIKE)._.krissel_candidates[0]
+        kb.remove_verdicts(source="rejected")
+        return first["score"], first["confidence"]
+
+    nearest, other = sorted([after(2), after(12)])
+    assert after(2, 12) == nearest < other < after()
+
+
+@pytest.mark.parametrize("name", ["min_confidence", "threshold"])
+def test_rejections_of_few_other_documents_leave_the_link(nlp, name):
+    """A link becomes NIL by rejections in several documents, or in its own."""
+    linker = find_linker(nlp)
+    before = link(nlp, LIKE)._.krissel_candidates[0]
+    least = before[{"min_confidence": "confidence", "threshold": "score"}[name]] - 1e-3
+    linker.configure(**{"min_confidence": 0.0, name: least})
+    assert link(nlp, LIKE).kb_id_ == "D2"
+    for n in range(1, SEVERAL + 1):
+        linker.kb.add_rejections(said(nlp, f"No {n} cold was here.", "D2"), source="rejected")
+        found = link(nlp, LIKE)
+        assert found.kb_id_ == ("D2" if n < SEVERAL else "NIL")
+        assert found._.krissel_candidates[0]["score"] < before["score"]
+        assert found._.krissel_candidates[0]["confidence"] < before["confidence"]
+    linker.kb.remove_verdicts(source="rejected")
+    twice = f"{LIKE} Then the cold was over."
+    assert [ent.kb_id_ for ent in nlp(twice).ents] == ["D2", "D2"]
+    linker.kb.add_rejections(said(nlp, twice, "D2"))
+    assert [ent.kb_id_ for ent in nlp(twice).ents] == ["NIL", "NIL"]
+
+
+def test_rejections_of_homonyms_count_in_their_document_alone(nlp):
+    text = "Some MS was seen. Then the MS was over."
+    before = [ent._.krissel_candidates for ent in nlp(text).ents]
+    rejected = before[1][0]["id"]
+    kb = find_linker(nlp).kb
+    kb.add_rejections(said(nlp, "No MS was here.", rejected, mention="MS"), source="elsewhere")
+    assert [ent._.krissel_candidates for ent in nlp(text).ents] == before
+    kb.add_rejections(said(nlp, text, rejected, mention="MS"))
+    found = {each["id"]: each for each in nlp(text).ents[1]._.krissel_candidates}
+    assert found[rejected]["score"] < before[1][0]["score"]
 
 
 def test_unlike_mentions_keep_all_that_was_said(nlp):
