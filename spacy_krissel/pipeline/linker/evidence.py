@@ -159,8 +159,8 @@ def _net(query: Query, result: SearchResult) -> tuple[np.ndarray, np.ndarray]:
     `SEVERAL` for the mention's own document; both (q, k).
 
     The evidence is the sum of the cosines with the mentions that are it, less `AGAINST` times those
-    with the mentions that are not. Mentions without an entity count against all. Of each document,
-    the nearest mention counts: the others are of the same entity.
+    with the mentions that are not. Mentions without an entity count against all. Only the nearest
+    mention of each document counts: the others are of the same entity.
     """
     table, (mentions, rows) = query.kb.verdicts, query.alike
     cosines = _cosines(query, table, mentions, rows)
