@@ -15,7 +15,6 @@ from spacy_krissel import Entity, Term, add_corrections, add_rejections, build
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.gold import GoldDoc, without_own_gold
 from spacy_krissel.kb.verdicts import MAX_ALIKE, Verdict
-from spacy_krissel.pipeline.linker.evidence import SEVERAL
 from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import View, mention_view
 
@@ -289,24 +288,44 @@ def test_rejections_of_one_document_count_once(nlp):
 
 
 @pytest.mark.parametrize("name", ["min_confidence", "threshold"])
-def test_rejections_of_few_other_documents_leave_the_link(nlp, name):
-    """A link becomes NIL by rejections in several documents, or in its own."""
+def test_rejections_in_other_documents_leave_the_link(nlp, name):
+    """A link becomes NIL by rejections in its own document, or by mentions without an entity."""
     linker = find_linker(nlp)
     before = link(nlp, LIKE)._.krissel_candidates[0]
     least = before[{"min_confidence": "confidence", "threshold": "score"}[name]] - 1e-3
     linker.configure(**{"min_confidence": 0.0, name: least})
     assert link(nlp, LIKE).kb_id_ == "D2"
-    for n in range(1, SEVERAL + 1):
+    for n in range(5):
         linker.kb.add_rejections(said(nlp, f"No {n} cold was here.", "D2"), source="rejected")
         found = link(nlp, LIKE)
-        assert found.kb_id_ == ("D2" if n < SEVERAL else "NIL")
-        assert found._.krissel_candidates[0]["score"] < before["score"]
-        assert found._.krissel_candidates[0]["confidence"] < before["confidence"]
+        assert found.kb_id_ == "D2"
+        now = found._.krissel_candidates[0]
+        assert now["confidence"] < before["confidence"]
+        if name == "min_confidence":
+            assert now["score"] < before["score"] and now["confidence"] >= least
+        else:
+            assert least <= now["score"] <= before["score"]
+    linker.kb.add_corrections(said(nlp, "No cold.", "NIL"), source="none")
+    assert link(nlp, LIKE).kb_id_ == "NIL"
+    linker.kb.remove_verdicts(source="none")
     linker.kb.remove_verdicts(source="rejected")
     twice = f"{LIKE} Then the cold was over."
     assert [ent.kb_id_ for ent in nlp(twice).ents] == ["D2", "D2"]
     linker.kb.add_rejections(said(nlp, twice, "D2"))
     assert [ent.kb_id_ for ent in nlp(twice).ents] == ["NIL", "NIL"]
+
+
+def test_rejections_in_other_documents_let_another_candidate_overtake_or_keep_the_link(nlp):
+    linker = find_linker(nlp)
+    ids = [each["id"] for each in link(nlp, LIKE)._.krissel_candidates]
+    linker.configure(confidence={}, min_confidence=0.0)
+    scores = [each["score"] for each in link(nlp, LIKE)._.krissel_candidates]
+    for n in range(30):
+        linker.kb.add_rejections(said(nlp, f"No {n} cold was here.", ids[0]), source="rejected")
+    assert link(nlp, LIKE).kb_id_ == ids[1]
+    linker.configure(threshold=(scores[0] + scores[1]) / 2)
+    found = link(nlp, LIKE)
+    assert found.kb_id_ == ids[0] == found._.krissel_candidates[0]["id"]
 
 
 def test_rejections_of_homonyms_count_in_their_document_alone(nlp):

@@ -29,15 +29,8 @@ ODDS = 3.0
 # Weight of a rejection, where a correction has 1: an entity that is rejected here may be correct
 # elsewhere. On the training splits of NCBI Disease and BC5CDR's diseases, half of the documents
 # rejected, the other half gained 80 and 31 links with 1, 102 and 28 with 0.5, 102 and 36 with 0.33,
-# 98 and 33 with 0.2 (five divisions each), before `SEVERAL` and the rule of homonyms.
+# 98 and 33 with 0.2 (five divisions each), before the rules of homonyms and of other documents.
 AGAINST = 0.33
-# Documents where an entity has to be rejected for like mentions of other documents to become NIL;
-# with fewer, they keep their link unless another entity replaces it. Chosen on the training splits
-# of NCBI Disease and BC5CDR (diseases, chemicals), Linnaeus, S800 and BioRED (diseases, chemicals),
-# five divisions each: with 3, correct links of the other half fall in none of 35 divisions, with 1
-# and 2 in one. The gain is then 10, 0, 26, 0, 0, 17 and 2 links in all; most that become NIL were
-# wrong (74 and 2 correct; with 1, 176 and 9).
-SEVERAL = 3
 # Lowest confidence that evidence for a new name starts from, and the highest that any leads to. On
 # BC5CDR, a like mention is of the corrected entity in 94 of 100 cases (development documents).
 MIN_NEW, MAX_PROBABILITY = 0.3, 0.95
@@ -54,17 +47,39 @@ def with_evidence(query: Query, result: SearchResult, settings: LinkerSettings) 
     homonyms count in their own sentences only, and a new name counts for an entity of the
     document's most likely species.
 
-    Rejections in fewer than `SEVERAL` other documents never make a link NIL.
+    A rejection says that an entity is wrong, not that there is none: in other documents, it makes
+    another candidate the link or lowers the confidence, but makes no mention NIL.
     """
-    net, n_rejecting = _net(query, result)
-    if not net.any():
+    evidence, against = _evidence(query, result)
+    if not (evidence.any() or against.any()):
         return result
+    named = _named(query, result, (evidence != 0) | (against != 0))
+    gain, confidence = _weighed(result, evidence - against, *named)
+    found = _with_gain(result, gain, confidence)
+    if not against.any():
+        return found
+    unopposed, sure = _weighed(result, evidence, *named)
+    linked = ~without_link(_with_gain(result, unopposed, sure), settings)
+    kept = np.flatnonzero(linked & without_link(found, settings))
+    if confidence is not None:
+        first = (result.scores + unopposed)[kept].argmax(axis=1)
+        confidence[kept, first] = np.maximum(confidence[kept, first], settings.min_confidence)
+        found = _with_gain(result, gain, confidence)
+    # Of the others, the scores lost too much, or a candidate overtook that cannot be the link.
+    kept = kept[without_link(found, settings)[kept]]
+    gain[kept] = unopposed[kept]
+    return _with_gain(result, gain, confidence)
+
+
+def _weighed(
+    result: SearchResult, net: np.ndarray, is_named: np.ndarray, is_shared: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return what the candidates gain by the evidence `net`, and their confidence, both (q, k)."""
     species = result.parts.get("species")
-    is_named, is_shared = _named(query, result, net != 0)
     if species is not None:
         # Which gene a name is of, its document says, not another one: 922 rejections of weight 1 on
         # NLM-Gene cost 23 correct links of 4,790 where they counted for names that are no homonyms.
-        net[(is_named & is_shared[:, None]) | (net < 0)] = 0
+        net = np.where((is_named & is_shared[:, None]) | (net < 0), 0, net)
         net[(net > 0) & ~is_named & (species < species.max(axis=1, keepdims=True))] = 0
     strength = np.sign(net) * np.log2(1 + np.abs(net))
     is_right = strength > 0
@@ -73,29 +88,18 @@ def with_evidence(query: Query, result: SearchResult, settings: LinkerSettings) 
     best = np.where(is_new, -np.inf, scores).max(axis=1, keepdims=True)
     lacks = np.where(is_new & np.isfinite(best), best - np.where(is_new, scores, 0), 0)
     gain = np.maximum(lacks, 0) + strength * np.where(is_right, GAIN, LOSS)
-    confidence = result.confidence
-    if confidence is not None:
-        first = (result.scores + gain).argmax(axis=1)[:, None] == np.arange(gain.shape[1])
-        confidence = _confidence(confidence, strength, is_new & first)
+    if result.confidence is None:
+        return gain, None
+    first = (result.scores + gain).argmax(axis=1)[:, None] == np.arange(gain.shape[1])
+    return gain, _confidence(result.confidence, strength, is_new & first)
+
+
+def _with_gain(
+    result: SearchResult, gain: np.ndarray, confidence: np.ndarray | None
+) -> SearchResult:
     found = with_term(replace(result, confidence=confidence), VERDICT, gain)
-    is_few = (net <= 0).all(axis=1) & (n_rejecting < SEVERAL).all(axis=1)
-    kept = is_few & without_link(found, settings) & ~without_link(result, settings)
-    if kept.any():
-        gain[kept, 0] = -_bearable_loss(result.scores[kept], gain[kept], settings)
-        if confidence is not None:
-            confidence[kept, 0] = np.maximum(confidence[kept, 0], settings.min_confidence)
-        found = with_term(replace(result, confidence=confidence), VERDICT, gain)
     # A linker by vectors alone has no parts.
-    parts = {name: found.parts[name] for name in (*result.parts, VERDICT)}
-    return replace(found, parts=parts)
-
-
-def _bearable_loss(scores: np.ndarray, gain: np.ndarray, settings: LinkerSettings) -> np.ndarray:
-    """Return what best candidates lose that have to stay so, and linked (n,). scores, gain (n, k):
-    of the candidates, best first."""
-    others = (scores + gain)[:, 1:].max(axis=1, initial=-np.inf)
-    least = others if settings.threshold is None else np.maximum(others, settings.threshold)
-    return np.maximum(np.minimum(-gain[:, 0], (scores[:, 0] - least) / 2), 0)
+    return replace(found, parts={name: found.parts[name] for name in (*result.parts, VERDICT)})
 
 
 def with_missing(
@@ -154,48 +158,43 @@ def with_missing(
     return found if found.match is None else replace(found, match=match_codes(query, found))
 
 
-def _net(query: Query, result: SearchResult) -> tuple[np.ndarray, np.ndarray]:
-    """Return the evidence for each candidate, and the number of documents where it was rejected,
-    `SEVERAL` for the mention's own document; both (q, k).
+def _evidence(query: Query, result: SearchResult) -> tuple[np.ndarray, np.ndarray]:
+    """Return the evidence for each candidate, and what rejections in other documents take from it,
+    both (q, k).
 
     The evidence is the sum of the cosines with the mentions that are it, less `AGAINST` times those
-    with the mentions that are not. Mentions without an entity count against all. Only the nearest
-    mention of each document counts: the others are of the same entity.
+    with the mentions of its document that are not. Mentions without an entity count against all.
+    Only the nearest mention of each document counts: the others are of the same entity.
     """
     table, (mentions, rows) = query.kb.verdicts, query.alike
     cosines = _cosines(query, table, mentions, rows)
     documents = table.documents(rows)
+    width = result.entities.shape[1]
 
     def of_candidates(groups: Groups) -> tuple[np.ndarray, np.ndarray]:
         entities, owner = groups.take(rows)
         pair, columns = np.nonzero(result.entities[mentions[owner]] == entities[:, None])
         return owner[pair], columns
 
-    def summed(of: np.ndarray, columns: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sums over documents, and their number, of these pairs with these columns, both
-        (q, width)."""
+    def summed(of: np.ndarray, columns: np.ndarray, width: int = width) -> np.ndarray:
+        """Return the sums over documents of these pairs with these columns (q, width)."""
         cells = mentions[of] * width + columns
         keys, of_key = np.unique(pair_keys(cells, documents[of]), return_inverse=True)
         highest, cell = np.zeros(len(keys)), np.zeros(len(keys), dtype=np.int64)
         np.maximum.at(highest, of_key, cosines[of])
         cell[of_key] = cells
-        sums, counts = np.zeros(len(query) * width), np.zeros(len(query) * width, dtype=np.int64)
-        np.add.at(sums, cell, highest)
-        np.add.at(counts, cell, 1)
-        return sums.reshape(-1, width), counts.reshape(-1, width)
+        return np.bincount(cell, highest, minlength=len(query) * width).reshape(-1, width)
 
-    width = result.entities.shape[1]
     of, columns = of_candidates(table.rejected)
     is_own = _of_own_document(query, mentions[of], rows[of])
-    counts = is_own | ~_are_homonyms(query, result, mentions[of], columns)
-    of, columns, is_own = of[counts], columns[counts], is_own[counts]
-    right, _ = summed(*of_candidates(table.right), width)
-    rejected, n_rejecting = summed(of, columns, width)
-    n_rejecting[mentions[of[is_own]], columns[is_own]] = SEVERAL
-    is_none = np.flatnonzero(table.no_entity[rows])
-    none, n_none = summed(is_none, np.zeros(len(is_none), dtype=np.int64), 1)
-    net = np.where(result.entities >= 0, right - AGAINST * rejected - none, 0)
-    return net, np.where(n_none > 0, SEVERAL, n_rejecting)
+    elsewhere = ~is_own & ~_are_homonyms(query, result, mentions[of], columns)
+    against = AGAINST * summed(of[elsewhere], columns[elsewhere])
+    none = np.flatnonzero(table.no_entity[rows])
+    right = summed(*of_candidates(table.right))
+    wrong = AGAINST * summed(of[is_own], columns[is_own])
+    lacking = summed(none, np.zeros(len(none), dtype=np.int64), 1)
+    known = result.entities >= 0
+    return np.where(known, right - wrong - lacking, 0), np.where(known, against, 0)
 
 
 def _are_homonyms(
