@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ..errors import Errors, KrisselError
 from ..index.growing import GrowingVectors
 from ..index.protocol import Mask, Rows, Vectors
-from ..lexical.groups import Groups, edges, ranges
+from ..lexical.groups import Groups, distinct, edges, ranges
 from ..lexical.ngrams import canonical_form
 from ..mentions.own_sentence import sentence_key
 from ..util.hashing import stable_hash
@@ -296,6 +296,18 @@ class VerdictTable:
         """Return the active verdicts with this `sentence_key`, oldest first."""
         rows, _ = self.sentences.find(np.array([key]))
         return rows[self.active[rows]]
+
+    def documents(self, rows: Rows) -> Rows:
+        """Return the number of the document of each verdict at `rows`, counted from 0 (n,). A
+        verdict of no document has its own."""
+        origins = zip(self.origins(rows), rows.tolist(), strict=True)
+        return distinct([text or doc or row for (doc, text), row in origins])[1]
+
+    def origins(self, rows: Rows) -> list[tuple[str, str]]:
+        """Return the id and the text's hash of the document of each verdict at `rows`, "" where
+        unknown."""
+        columns = take_rows(self.table.select(["doc", "text_hash"]), rows).to_pydict().values()
+        return [*zip(*columns, strict=True)]
 
     def said(self, rows: Rows) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the verdicts at `rows`: the row, and its columns as Python objects."""

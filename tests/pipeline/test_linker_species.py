@@ -6,7 +6,7 @@ import spacy
 from spacy.tokens import Span
 
 from spacy_krissel import Entity, build
-from spacy_krissel.evaluation.confidence import TRUST_OF_SPECIES
+from spacy_krissel.evaluation.confidence import TRUST_OF_SYMBOLS, TRUST_OF_SYNONYMS
 from spacy_krissel.kb import ranking
 from spacy_krissel.mentions.discontinuous import FRAGMENTS_ATTR
 from spacy_krissel.mentions.species import species_scores
@@ -90,11 +90,15 @@ def test_confidence_includes_the_species_probability(nlp, n_candidates):
         span = doc.char_span(start, start + 5, label="Gene")
         odds = np.exp(SPECIES_SHARPNESS * species_scores(doc, [span], ["9606", "10090"])[0])
         known = 0.75 * 0.6 / (0.75 * 0.6 + 0.25 * 0.01)
-        expected = TRUST_OF_SPECIES * known * odds[species] / odds.sum()
-        # As it is spelt, and otherwise.
-        for mention in ("BRCA1", "BRCA-1"):
+        expected = known * odds[species] / odds.sum()
+        # The preferred name, its other spelling, and a synonym.
+        for mention, trust in (
+            ("BRCA1", TRUST_OF_SYMBOLS),
+            ("BRCA-1", TRUST_OF_SYNONYMS),
+            ("breast cancer 1", TRUST_OF_SYNONYMS),
+        ):
             found = confidence(nlp, text.replace("BRCA1", mention), mention, str(species + 1))
-            assert found == pytest.approx(expected, abs=1e-4) and found > 0.7
+            assert found == pytest.approx(trust * expected, abs=1e-4) and found > 0.7
 
 
 def test_spellings_of_one_species_are_one_species(tmp_path):
@@ -103,7 +107,7 @@ def test_spellings_of_one_species_are_one_species(tmp_path):
     # One of two names is shared.
     nlp = build([*genes, Entity("3", "Hela2", species="10090")], tmp_path / "nlp").nlp
     found = confidence(nlp, "Mice with Hela2", "Hela2", "3")
-    assert found == pytest.approx(TRUST_OF_SPECIES, abs=0.01)
+    assert found == pytest.approx(TRUST_OF_SYMBOLS, abs=0.01)
     kind = species_of(nlp.get_pipe("krissel_linker").kb, np.array([[0, 1, 2, -1]]))
     assert kind[0, 0] == kind[0, 1] != kind[0, 2] and kind[0, 3] == -1
 

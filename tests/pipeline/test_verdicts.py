@@ -271,6 +271,75 @@ def test_like_mentions_gain_and_lose_in_score_and_confidence(nlp):
     assert of("D3")["confidence"] < 1
 
 
+def test_rejections_of_one_document_count_once(nlp):
+    kb = find_linker(nlp).kb
+
+    def after(*starts):
+        for start in starts:
+            doc = nlp.make_doc("A cold is a cold, he said.")
+            doc.ents = [doc.char_span(start, start + 4, label="X", kb_id="D2")]
+            kb.add_rejections(doc, source="rejected")
+        first = link(nlp, LIKE)._.krissel_candidates[0]
+        kb.remove_verdicts(source="rejected")
+        return first["score"], first["confidence"]
+
+    nearest, other = sorted([after(2), after(12)])
+    assert after(2, 12) == nearest < other < after()
+
+
+@pytest.mark.parametrize("name", ["min_confidence", "threshold"])
+def test_rejections_in_other_documents_leave_the_link(nlp, name):
+    """A link becomes NIL by rejections in its own document, or by mentions without an entity."""
+    linker = find_linker(nlp)
+    before = link(nlp, LIKE)._.krissel_candidates[0]
+    least = before[{"min_confidence": "confidence", "threshold": "score"}[name]] - 1e-3
+    linker.configure(**{"min_confidence": 0.0, name: least})
+    assert link(nlp, LIKE).kb_id_ == "D2"
+    for n in range(5):
+        linker.kb.add_rejections(said(nlp, f"No {n} cold was here.", "D2"), source="rejected")
+        found = link(nlp, LIKE)
+        assert found.kb_id_ == "D2"
+        now = found._.krissel_candidates[0]
+        assert now["confidence"] < before["confidence"]
+        if name == "min_confidence":
+            assert now["score"] < before["score"] and now["confidence"] >= least
+        else:
+            assert least <= now["score"] <= before["score"]
+    linker.kb.add_corrections(said(nlp, "No cold.", "NIL"), source="none")
+    assert link(nlp, LIKE).kb_id_ == "NIL"
+    linker.kb.remove_verdicts(source="none")
+    linker.kb.remove_verdicts(source="rejected")
+    twice = f"{LIKE} Then the cold was over."
+    assert [ent.kb_id_ for ent in nlp(twice).ents] == ["D2", "D2"]
+    linker.kb.add_rejections(said(nlp, twice, "D2"))
+    assert [ent.kb_id_ for ent in nlp(twice).ents] == ["NIL", "NIL"]
+
+
+def test_rejections_in_other_documents_let_another_candidate_overtake_or_keep_the_link(nlp):
+    linker = find_linker(nlp)
+    ids = [each["id"] for each in link(nlp, LIKE)._.krissel_candidates]
+    linker.configure(confidence={}, min_confidence=0.0)
+    scores = [each["score"] for each in link(nlp, LIKE)._.krissel_candidates]
+    for n in range(30):
+        linker.kb.add_rejections(said(nlp, f"No {n} cold was here.", ids[0]), source="rejected")
+    assert link(nlp, LIKE).kb_id_ == ids[1]
+    linker.configure(threshold=(scores[0] + scores[1]) / 2)
+    found = link(nlp, LIKE)
+    assert found.kb_id_ == ids[0] == found._.krissel_candidates[0]["id"]
+
+
+def test_rejections_of_homonyms_count_in_their_document_alone(nlp):
+    text = "Some MS was seen. Then the MS was over."
+    before = [ent._.krissel_candidates for ent in nlp(text).ents]
+    rejected = before[1][0]["id"]
+    kb = find_linker(nlp).kb
+    kb.add_rejections(said(nlp, "No MS was here.", rejected, mention="MS"), source="elsewhere")
+    assert [ent._.krissel_candidates for ent in nlp(text).ents] == before
+    kb.add_rejections(said(nlp, text, rejected, mention="MS"))
+    found = {each["id"]: each for each in nlp(text).ents[1]._.krissel_candidates}
+    assert found[rejected]["score"] < before[1][0]["score"]
+
+
 def test_unlike_mentions_keep_all_that_was_said(nlp):
     # In batches of the same texts, since sums are rounded otherwise in others.
     kb, before = find_linker(nlp).kb, [answer(nlp)[-1], *answer(nlp, [UNLIKE])]

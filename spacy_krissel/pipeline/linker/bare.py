@@ -15,7 +15,8 @@ from ...mentions.contexts import read_mention
 from ...mentions.species import taxon_numbers
 from ..settings import LinkerSettings
 from .component import KrisselLinker
-from .linking import find_candidates, without_link
+from .decision import without_link
+from .linking import find_candidates
 
 
 class NameIn(NamedTuple):

@@ -13,6 +13,7 @@ from ...kb.ties import order_ties, rank_entities, ties_at_top
 from ...mentions.annotations import NIL, SpanLink
 from ..settings import LinkerSettings
 from .confidence import with_confidence, with_known
+from .decision import without_link
 from .match import with_match
 from .query import Query
 from .terms.term import Pairs, Term
@@ -85,20 +86,6 @@ def _joined(parts: Sequence[tuple[Iterable[int], SearchResult]], n: int) -> Sear
     matches = [each.match for each in results if each.match is not None]
     match = np.concatenate(matches) if matches else None
     return SearchResult(entities, scores, prototypes, ties, terms, match=match).at(order)
-
-
-def without_link(result: SearchResult, settings: LinkerSettings) -> np.ndarray:
-    """Return which mentions are not linked to their best candidate (q,)."""
-    best = result.entities[:, 0]
-    nil: np.ndarray = best < 0
-    if settings.threshold is not None:
-        # In float64, as the threshold is: float32 may round a threshold between two scores down.
-        nil |= result.scores[:, 0].astype(np.float64) < settings.threshold
-    if result.confidence is not None:
-        nil |= result.confidence[:, 0].astype(np.float64) < settings.min_confidence
-    if result.verdicts is not None:
-        nil &= (result.verdicts < 0) | (best < 0)
-    return nil
 
 
 def _decided(
