@@ -27,7 +27,9 @@ from spacy_krissel.pipeline.linker.confidence import (
     Confidence,
     shares_in_documents,
     with_confidence,
+    with_known,
 )
+from spacy_krissel.pipeline.linker.match import CONTEXT, LABEL
 from spacy_krissel.pipeline.linker.query import Query
 from spacy_krissel.pipeline.settings import LinkerSettings
 from spacy_krissel.views import name_view
@@ -277,3 +279,12 @@ def test_other_mentions_of_a_document_tell_the_fraction_without_an_entity(nlp):
     # A mention is no evidence for itself, and a listed name needs none.
     assert confidence("asthmatic cough, asthmatic cough") == pytest.approx(alone)
     assert others["rickets"] == known["rickets"]
+
+
+def test_candidates_with_one_name_share_the_confidence_unless_species_decide():
+    rows, codes = np.zeros((1, 3), dtype=np.int64), np.array([[LABEL, LABEL, CONTEXT]])
+    scores, confidence = np.zeros((1, 3), dtype=np.float32), np.array([[0.9, 0.6, 0.3]])
+    result = SearchResult(rows, scores, rows, {}, confidence=confidence, match=codes)
+    assert with_known(result).confidence[0].tolist() == pytest.approx([0.6, 0.4, 0.3])
+    several = replace(result, parts={"species": scores})
+    assert with_known(several).confidence.tolist() == confidence.tolist()

@@ -340,15 +340,15 @@ def with_known(result: SearchResult) -> SearchResult:
     """Return the candidates with their confidence multiplied by P(known), once that given `known`
     is final.
 
-    That of candidates with the mention as a name is divided by its sum where this is above 1: a
-    document may support several of them. On the development split of NCBI Disease, the calibration
-    error goes from 0.044 to 0.039; over all candidates, whose confidence is too high unless they
-    come first, it would be 0.298.
+    A document may support several candidates with the mention as a name. Where their confidences
+    have a sum above 1, each is divided by it. On the training splits of NCBI Disease and BC5CDR's
+    diseases, the calibration error goes from 0.0417 to 0.0410 and from 0.0562 to 0.0560. Genes of
+    several species stay as they are: on GNormPlus' it would go from 0.036 to 0.047.
     """
     if result.confidence is None:
         return result
     confidence = result.confidence
-    if result.match is not None:
+    if result.match is not None and "species" not in result.parts:
         is_named = result.match >= MENTION
         total = (confidence * is_named).sum(axis=1, keepdims=True)
         confidence = np.where(is_named, confidence / np.maximum(total, 1), confidence)
