@@ -63,12 +63,11 @@ def _products(
     rows, values = np.empty(at[-1], dtype=np.int64), np.empty(at[-1], dtype=np.float32)
     # Queries share entities, whose vectors are then read from memory once.
     order = np.argsort(entities)
-    fixed = (read_only(each) for each in (vectors, groups.values))
+    left, members, right = map(read_only, (vectors, groups.values, queries))
 
     def multiply(first: int, end: int) -> None:
-        kernel.group_products(
-            *fixed, bounds, order[first:end], read_only(queries), owner, at, rows, values
-        )
+        own = order[first:end]
+        kernel.group_products(left, members, bounds, own, right, owner, at, rows, values)
 
     in_parts(multiply, len(order), MIN_PAIRS)
     return at, rows, values

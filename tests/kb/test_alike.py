@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 from spacy_krissel.index.exact import ExactIndex
+from spacy_krissel.kb import alike
 from spacy_krissel.kb.alike import nearest_among_entities
 from spacy_krissel.kb.ranking import search_entities
 
@@ -29,6 +31,20 @@ def test_the_nearest_prototypes_equal_a_plain_restatement(random_kb, seed, width
         assert (prototypes.vectors[found] @ vector).tolist() == expected.tolist()
         assert {*found.tolist()} <= {*near.tolist()} and len({*found.tolist()}) == len(expected)
         assert (rows[query, len(expected) :] == -1).all()
+
+
+def test_threads_find_what_one_finds(random_kb, monkeypatch):
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(200, 4)).astype(np.float32)
+    prototypes = random_kb(sorted(rng.integers(0, 40, 200).tolist()), vectors).prototypes
+    queries = rng.normal(size=(30, 4)).astype(np.float32)
+    pairs = np.argwhere(rng.random((30, 40)) < 0.5)
+    calls = prototypes, queries, pairs[:, 1], pairs[:, 0], 9
+    expected = nearest_among_entities(*calls)
+    monkeypatch.setattr(alike, "MIN_PAIRS", 10)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    for found, own in zip(nearest_among_entities(*calls), expected, strict=True):
+        np.testing.assert_array_equal(found, own)
 
 
 def test_hits_of_all_prototypes_give_what_the_index_gives(random_kb):
