@@ -185,9 +185,7 @@ class LexicalIndex:
         vectors = self._vectors(grams, len(canonical) if with_vectors else 0)
         hashes = hashed(canonical)
         spellings = Spellings.of_forms(texts_forms, hashes, texts)
-        forms = indices_of(self._hashes, hashes)
-        if len(self._hashes):
-            forms = np.where(forms >= 0, self._by_hash[forms], -1)
+        forms = self._with_hashes(hashes)
         several = indices_of(self._arrays["written_forms"], forms) >= 0
         as_written = np.zeros_like(hashes)
         as_written[several] = hashed([written[i] for i in np.flatnonzero(several)])
@@ -214,6 +212,15 @@ class LexicalIndex:
         (len(texts),).
         """
         return self.read(texts, with_vectors=False).forms
+
+    def of_canonical(self, canonical: Sequence[str]) -> Rows:
+        """Return what `forms` returns for texts that are in canonical form."""
+        return self._with_hashes(hashed(canonical))
+
+    def _with_hashes(self, hashes: np.ndarray) -> Rows:
+        """Return the index of the surface form with each hash, -1 for none (n,)."""
+        forms = indices_of(self._hashes, hashes)
+        return np.where(forms >= 0, self._by_hash[forms], -1) if len(self._hashes) else forms
 
     def entities_named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
         """Return the entities that have each text as a name, in canonical form. For each entity,

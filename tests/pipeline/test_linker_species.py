@@ -1,5 +1,7 @@
 """Genes of several species with one name: the document decides."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import spacy
@@ -99,6 +101,26 @@ def test_confidence_includes_the_species_probability(nlp, n_candidates):
         ):
             found = confidence(nlp, text.replace("BRCA1", mention), mention, str(species + 1))
             assert found == pytest.approx(trust * expected, abs=1e-4) and found > 0.7
+
+
+def test_an_ordinary_word_is_no_evidence_for_a_gene(tmp_path):
+    """Genes are called "pain" and "anxiety"; in a text, such a word is as often no gene."""
+    words = ("pain", "hypertension", "anxiety")
+    genes = [
+        Entity(f"{i}", f"ABC{i}", (word,), species=species)
+        for i, (word, species) in enumerate(product((*words, "XYZ"), ("9606", "10090")))
+    ]
+    nlp = build(genes, tmp_path / "genes").nlp
+    others = [Entity(f"D{i}", word) for i, word in enumerate(words)]
+    plain = build(others, tmp_path / "plain").nlp
+    for i, word in enumerate(words):
+        for mention in (word, word.capitalize()):
+            text = f"Patients had {mention}"
+            assert 0.6 < confidence(nlp, text, mention, f"{2 * i}") < 0.75
+            assert confidence(plain, text, mention, f"D{i}") > 0.9
+        # A symbol is no word.
+        text = f"Patients had {word.upper()}"
+        assert confidence(nlp, text, word.upper(), f"{2 * i}") > 0.8
 
 
 def test_spellings_of_one_species_are_one_species(tmp_path):

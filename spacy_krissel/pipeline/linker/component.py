@@ -29,6 +29,7 @@ from .terms.found import FoundTerm
 from .terms.general import GeneralTerm
 from .terms.gold import GoldTerm
 from .terms.lexical import LexicalTerm
+from .terms.plural import PluralTerm
 from .terms.species import SpeciesTerm
 from .terms.spelling import SpellingTerm
 from .terms.term import Term
@@ -46,7 +47,7 @@ DEFAULT_CANDIDATES = 5
 LIKENESS = "likeness"
 # In the order of addition; the vector term comes first.
 BUILT_IN = (
-    *(VectorTerm, FoundTerm, GeneralTerm, LexicalTerm),
+    *(VectorTerm, FoundTerm, PluralTerm, GeneralTerm, LexicalTerm),
     *(GoldTerm, SpeciesTerm, SpellingTerm, DocumentTerm),
 )
 # Keys of candidates that are not terms.

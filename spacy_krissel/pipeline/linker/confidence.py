@@ -12,6 +12,7 @@ from ...kb.search_result import SearchResult
 from ...kb.snapshot import KBSnapshot
 from ...lexical.groups import distinct, pair_keys
 from ...lexical.index import SAME_SPELLING
+from ...lexical.phrases import is_ordinary
 from ...mentions.species import taxon_numbers
 from ..settings import LinkerSettings
 from .match import LABEL, MENTION
@@ -34,6 +35,8 @@ LISTED = 0.6
 # BC5CDR's training split 0.3 % of the chemicals are names of diseases, and 0.05 % of the diseases
 # are names of chemicals.
 BY_CHANCE = 0.01
+# Log-likelihood ratio of a listed name.
+LISTED_ODDS = float(np.log(LISTED / BY_CHANCE))
 # Exponent of the probabilities of species, which are too even. On nine tenths of GNormPlus'
 # training part, 1.5, 1.75 and 2 have calibration errors of 0.050, 0.036 and 0.038.
 SPECIES_SHARPNESS = 1.75
@@ -76,8 +79,9 @@ class Confidence:
     Bayes's rule. The evidence is whether the mention is a listed name (`LISTED`, `BY_CHANCE`), else
     `known_bias + known_lexical · L + known_likeness · n`, the log-likelihood ratio of the highest
     lexical similarity L of all candidates' names and the `Likeness` n of the mention to the names.
-    Induced class names do not count as names here. For a mention that is no listed name,
-    `nil_share` is adjusted to the other mentions with its label in the document
+    Induced class names do not count as names here. A listed name that is an ordinary word has
+    `ordinary_odds`: a gene of the fly is called "pain". For it, and for a mention that is no listed
+    name, `nil_share` is adjusted to the other mentions with its label in the document
     (`shares_in_documents`).
 
     For entities of several species, only candidates of the same species compete, and the result is
@@ -99,6 +103,7 @@ class Confidence:
     known_likeness: float = 0.0
     nil_share: float = 0.0
     synonym_trust: float = 0.0
+    ordinary_odds: float = LISTED_ODDS
 
     @classmethod
     def of(cls, setting: Mapping[str, float]) -> "Confidence | None":
@@ -169,14 +174,19 @@ class Confidence:
         known = self.known(np.ones((1, 1)), np.zeros(1), self.nil_share)
         return self.trust * float(known[0])
 
-    def known_odds(self, lexical: np.ndarray, likeness: np.ndarray) -> np.ndarray:
+    def known_odds(
+        self, lexical: np.ndarray, likeness: np.ndarray, ordinary: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return the log-likelihood ratio of mentions (q,): entity in the knowledge base, or not.
-        The rest as in `known`."""
+        ordinary: as in `ordinary_words`. The rest as in `known`."""
         highest = lexical.max(axis=1, initial=0.0)
         unlisted = (
             self.known_bias + self.known_lexical * highest + self.known_likeness * likeness
         ) + np.log((1 - LISTED) / (1 - BY_CHANCE))
-        return np.where(highest >= SAME_FORM, np.log(LISTED / BY_CHANCE), unlisted)
+        listed: np.ndarray | float = LISTED_ODDS
+        if ordinary is not None:
+            listed = np.where(ordinary, self.ordinary_odds, LISTED_ODDS)
+        return np.where(highest >= SAME_FORM, listed, unlisted)
 
     def confident(self, by_name: np.ndarray) -> np.ndarray:
         """Return the confidences (q, k) that are high enough to support others, 0 for the rest."""
@@ -371,17 +381,20 @@ def _known(
     share: np.ndarray | float = model.nil_share
     if by_label:
         share = np.array([by_label.get(span.label_, model.nil_share) for span in query.spans])
-    odds = model.known_odds(named, likeness_of(query, model))
+    ordinary = ordinary_words(query, model)
+    odds = model.known_odds(named, likeness_of(query, model), ordinary)
     of_document = share
     if len(query.spans):
         labels = distinct([span.label_ for span in query.spans])[1]
         groups = np.unique(pair_keys(query.doc_of, labels), return_inverse=True)[1]
         texts = np.unique(query.lexical.hashes, return_inverse=True)[1]
-        # A listed name is evidence enough.
+        # A listed name is evidence enough, unless it is an ordinary word.
         listed = named.max(axis=1, initial=0.0) >= SAME_FORM
+        if ordinary is not None:
+            listed &= ~ordinary
         of_document = np.where(listed, share, shares_in_documents(groups, texts, odds, share))
     # A mention that is no name is never more certain than one that is.
-    highest = known_at(np.full_like(odds, np.log(LISTED / BY_CHANCE)), share)
+    highest = known_at(np.full_like(odds, LISTED_ODDS), share)
     return np.minimum(known_at(odds, of_document), highest)[:, None]
 
 
@@ -394,6 +407,13 @@ def likeness_of(query: Query, model: Confidence) -> np.ndarray:
         expected = "those of a linker that `krissel confidence` saved, with its file 'likeness'"
         raise wrong_setting("confidence", "coefficients without the weights of n-grams", expected)
     return np.zeros(len(query), dtype=np.float32)
+
+
+def ordinary_words(query: Query, model: Confidence) -> np.ndarray | None:
+    """Return a mask of the mentions that are ordinary words (q,); None if that is no evidence."""
+    if model.ordinary_odds == LISTED_ODDS:
+        return None
+    return np.array([*map(is_ordinary, query.texts)], dtype=bool)
 
 
 def similarities(query: Query, result: SearchResult) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
