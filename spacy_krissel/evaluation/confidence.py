@@ -429,7 +429,7 @@ def _has_species(linker: KrisselLinker, kb: KBSnapshot) -> bool:
 
 def _trust(linker: KrisselLinker, kb: KBSnapshot) -> tuple[float, float, float]:
     """Return the probability that a name of one entity refers to it, that of synonyms, 0 if it is
-    the same, and the log-likelihood ratio of a name that is an ordinary word."""
+    the same, and the log-likelihood ratio of ordinary words."""
     have_species = np.array(kb.species, dtype=bool)[kb.entities.species[0]]
     if _has_species(linker, kb) and have_species.mean() > 0.5:
         return TRUST_OF_SYMBOLS, TRUST_OF_SYNONYMS, ORDINARY_ODDS

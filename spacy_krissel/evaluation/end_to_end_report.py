@@ -26,10 +26,13 @@ MEASURES = {"ids": "ids per document", "spans": "span with id"}
 KINDS = {
     "wrong span": "the correct id, at another span that overlaps",
     "sibling": "a parent, child or sibling of the correct entity, at a span that overlaps",
-    "wrong id": "the same span, any other id",
+    "wrong id": "the same span, any other id (corrections and contexts of your texts help)",
     "overlap": "another span that overlaps, and any other id",
-    "missed": "no prediction overlaps the gold mention",
-    "spurious": "no gold mention overlaps the prediction",
+    "missed": (
+        "no prediction overlaps the gold mention (see added_names, general_names, lone_acronyms, "
+        "min_confidence)"
+    ),
+    "spurious": "no gold mention overlaps the prediction (see stop_names and min_confidence)",
 }
 COLUMNS = {
     "F1": "harmonic mean of precision and recall over all documents",

@@ -89,7 +89,7 @@ MEANINGS = {
         "abbreviations that the document defines are expanded, and ties settled as the linker does"
     ),
     # Slices.
-    "ambiguous": "the text is a name of no entity or of several",
+    "ambiguous": "the text is not the name of exactly one entity",
     "unambiguous": "the text is a name of exactly one entity",
     "homonym": "the text is a name of several entities",
     "listed": "the text is a name of an entity",
@@ -112,8 +112,8 @@ MEANINGS = {
     # Errors.
     "mention not found": "the pipeline set no mention here",
     "no answer": "the mention has no link",
-    "predicted NIL": "NIL was predicted; gold is an entity",
-    "should be NIL": "an entity was predicted; gold is NIL",
+    "predicted NIL": "NIL was predicted; gold is an entity (a lower min_confidence links more)",
+    "should be NIL": "an entity was predicted; gold is NIL (a higher min_confidence links less)",
     "tied with the correct entity": "the correct entity has the same score as the link",
     "correct entity not among the candidates": "no gold entity is among the candidates",
     "correct entity in the top 5": "a gold entity is among the first 5 candidates",

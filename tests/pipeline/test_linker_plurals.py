@@ -39,7 +39,7 @@ def link(nlp, mention, text="She had {} today."):
 
 
 @pytest.mark.parametrize(
-    ("plural", "id_"),
+    "plural, id_",
     [
         ("coughs", "S1"),
         ("Nosebleeds", "S2"),

@@ -41,7 +41,8 @@ SCHEMA = pyarrow.schema(
 
 def write_parquet(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     """Write one row per mention: its doc, offsets, label and entity, with match, matched name,
-    score, confidence and candidates. Without an entity, `id` is empty."""
+    score, confidence and candidates. `id` is `NIL` for a mention without an entity, and empty
+    without a linker; score and confidence are then empty."""
     docs = iter(docs)
     with ParquetWriter(file_, SCHEMA) as table:
         while some := list(islice(docs, BATCH_DOCS)):
