@@ -591,7 +591,7 @@ def test_lexical_similarity_is_added_with_its_weight(linker, link):
     """The score is that of the vectors plus the weighted similarity in spelling, for every
     candidate."""
     linker.cfg.update(n_candidates=100, lexical_weight=0.5)
-    doc = link("Demyelinating lesions point to [multiple scleroses|Disease] and [colds|Disease].")
+    doc = link("Demyelinating lesions point to [multiple sclerosi|Disease] and [coldd|Disease].")
     lexicon = linker.kb.prototypes.lexical_index
     for span, vector in zip(doc.ents, linker.encode(linker.views(doc, doc.ents)), strict=True):
         assert len(span._.krissel_candidates) == 12
@@ -620,7 +620,7 @@ def test_lexical_similarity_uses_the_long_form(linker, link, set_names):
 
 def test_gold_settings_apply_only_with_gold_mentions(linker, link):
     """Without gold mentions they do nothing; with them names and prior are part of each score."""
-    text = "Demyelinating lesions point to [multiple scleroses|Disease] and [colds|Disease]."
+    text = "Demyelinating lesions point to [multiple sclerosi|Disease] and [coldd|Disease]."
     linker.cfg.update(n_candidates=100, gold_name_weight=0.0, gold_prior=0.0)
     off = [span._.krissel_candidates for span in link(text).ents]
     linker.cfg.update(gold_name_weight=0.25, gold_prior=0.125)
