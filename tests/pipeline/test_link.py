@@ -36,7 +36,7 @@ def read_jsonl(path):
 
 
 def test_docs_are_linked_to_jsonl(docs_file, save_linker, nlp, make_docs, tmp_path):
-    assert link(save_linker(), docs_file, tmp_path / "out" / "links.jsonl") == (7, 10)
+    assert link(save_linker(), docs_file, tmp_path / "out" / "links.jsonl") == (7, 10, 10)
     records = read_jsonl(tmp_path / "out" / "links.jsonl")
     assert [record["id"] for record in records] == ["first"] + [""] * 6
     expected = [nlp(doc) for doc in make_docs(nlp)]
@@ -101,6 +101,7 @@ def test_texts_are_linked(with_ruler, tmp_path):
     assert link(with_ruler, tmp_path / "texts.jsonl", tmp_path / "links.jsonl", progress=True) == (
         2,
         2,
+        2,
     )
     first, second = read_jsonl(tmp_path / "links.jsonl")
     assert (first["id"], first["text"]) == ("a", "Relapses pointed to MS and flu.")
@@ -109,13 +110,32 @@ def test_texts_are_linked(with_ruler, tmp_path):
     assert (second["id"], second["mentions"]) == ("b", [])
 
 
+def test_mentions_that_are_nil_are_counted_apart(with_ruler, tmp_path):
+    nlp = spacy.load(with_ruler)
+    nlp.get_pipe("krissel_linker").cfg["threshold"] = 1e6
+    nlp.to_disk(tmp_path / "strict")
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text(json.dumps({"id": "a", "text": "pointed to MS and flu."}) + "\n")
+    for pipeline, n_linked in ((with_ruler, 2), (tmp_path / "strict", 0)):
+        output = tmp_path / f"{n_linked}.tsv"
+        found = link(pipeline, texts, output)
+        assert found == (1, 2, n_linked)
+        said = f"2 mentions of 1 docs in {output}: {n_linked} linked, {2 - n_linked} NIL"
+        assert link_texts.show_link(found, output) == said
+        assert link(pipeline, texts, tmp_path / f"{n_linked}", format="jsonl") == found
+
+
 def test_spans_of_a_group_are_linked(nlp, linker, make_doc, tmp_path):
     linker.cfg["spans_key"] = "sc"
     nlp.to_disk(tmp_path / "grouped")
     DocBin(docs=[make_doc(nlp, "Seen in [MS|Disease] and [flu|Disease]", "sc")]).to_disk(
         tmp_path / "docs.spacy"
     )
-    assert link(tmp_path / "grouped", tmp_path / "docs.spacy", tmp_path / "links.jsonl") == (1, 2)
+    assert link(tmp_path / "grouped", tmp_path / "docs.spacy", tmp_path / "links.jsonl") == (
+        1,
+        2,
+        2,
+    )
     (record,) = read_jsonl(tmp_path / "links.jsonl")
     assert [mention["text"] for mention in record["mentions"]] == ["MS", "flu"]
 
@@ -219,7 +239,7 @@ def test_texts_beyond_the_limit_are_counted_and_left_out(with_ruler, tmp_path, m
     lines = [{"id": str(number), "text": "flu " * number} for number in (2, 9, 3, 10, 11, 12)]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.warns(KrisselWarning, match="KW620.*4 of 6 texts.*30 characters.*first: 9, 10, 11"):
-        assert link(with_ruler, tmp_path / "texts.jsonl", tmp_path / "links.jsonl") == (2, 5)
+        assert link(with_ruler, tmp_path / "texts.jsonl", tmp_path / "links.jsonl") == (2, 5, 5)
     assert [record["id"] for record in read_jsonl(tmp_path / "links.jsonl")] == ["2", "3"]
 
 
@@ -240,7 +260,7 @@ def test_text_without_a_mention_detector_raises(save_linker, nlp, tmp_path):
 def test_no_mention_at_all_warns(with_ruler, nlp, tmp_path):
     (tmp_path / "texts.txt").write_text("Nothing here.\nNor here.\n")
     with pytest.warns(KrisselWarning, match="KW621.*2 docs.*doc.ents.*entity_ruler"):
-        assert link(with_ruler, tmp_path / "texts.txt", tmp_path / "links.jsonl") == (2, 0)
+        assert link(with_ruler, tmp_path / "texts.txt", tmp_path / "links.jsonl") == (2, 0, 0)
     DocBin(docs=[nlp.make_doc("pointed to MS")]).to_disk(tmp_path / "docs.spacy")
     with pytest.warns(KrisselWarning, match="KW621.*1 docs"):
         link(with_ruler, tmp_path / "docs.spacy", tmp_path / "links.jsonl", force=True)
@@ -309,7 +329,7 @@ def test_page_has_links_and_escapes_text(nlp, linker, with_ruler, tmp_path):
         {"id": "2", "text": "migraine"},
     ]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(each) + "\n" for each in texts))
-    assert link(with_ruler, tmp_path / "texts.jsonl", tmp_path / "links.html") == (2, 3)
+    assert link(with_ruler, tmp_path / "texts.jsonl", tmp_path / "links.html") == (2, 3, 3)
     page = Page((tmp_path / "links.html").read_text(encoding="ascii"))
     assert not {"i", "b", "script", "link"} & page.tags and "<b>Dépistage</b> of" in page.text
     assert "<i>1</i>" in page.text and "influenza T10" in " ".join(page.text.split())
@@ -343,7 +363,7 @@ def test_texts_and_missing_files_are_distinguished(with_ruler, tmp_path, monkeyp
             link(with_ruler, missing, "links.jsonl")
     with pytest.raises(KrisselError, match="K006.*texts.*and/or.*several words"):
         link(with_ruler, "and/or")
-    assert link(with_ruler, "He has the flu", "links.jsonl") == (1, 1)
+    assert link(with_ruler, "He has the flu", "links.jsonl") == (1, 1, 1)
     (tmp_path / "flu").write_text("")
     with pytest.raises(KrisselError, match="K006.*output"):
         link(with_ruler, "flu")
