@@ -14,6 +14,7 @@ from spacy.util import minibatch
 
 from ..building.fill import fill_kb
 from ..building.release import (
+    OVERRULED,
     Change,
     Release,
     ReleaseSource,
@@ -78,13 +79,13 @@ SHOWN = {
     ("correction", "active again"): FEW,
     ("correction", "inactive"): MANY,
     ("correction", "still inactive"): MANY,
-    ("correction", "replaced"): 0,
+    ("correction", OVERRULED): 0,
     ("rejection", "kept"): 0,
     ("rejection", "followed"): FEW,
     ("rejection", "active again"): FEW,
     ("rejection", "inactive"): MANY,
     ("rejection", "still inactive"): MANY,
-    ("rejection", "replaced"): 0,
+    ("rejection", OVERRULED): 0,
     ("no entity", "kept"): 0,
     ("own name", "kept"): 0,
     ("own name", "followed"): FEW,
@@ -101,9 +102,9 @@ SHOWN = {
 # Changes that are counted, but are no rows of the table.
 UNLISTED = (
     ("correction", "kept"),
-    ("correction", "replaced"),
+    ("correction", OVERRULED),
     ("rejection", "kept"),
-    ("rejection", "replaced"),
+    ("rejection", OVERRULED),
     ("no entity", "kept"),
     ("own name", "kept"),
     ("link", "same entity"),

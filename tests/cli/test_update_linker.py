@@ -391,10 +391,10 @@ def test_a_table_of_changes_can_be_filled_in(run, linker, second, tmp_path):
     assert (verdict.right, verdict.view.mention) == (("A:8",), "runny nose")
     # Decided once and for all.
     again = update(tmp_path / "decided", second)
-    assert again.counts["correction", "replaced"] == 1
+    assert again.counts["correction", "overruled by a later one"] == 1
     (other,) = [each for each in again.changes if each.change == "still inactive"]
     assert other.view.mention == "koplik spots"
-    assert "Corrections: 5 kept, 1 still inactive, 1 replaced" in show_update(again, None, None)
+    assert "Corrections: 5 kept, 1 still inactive, 1 overruled by a later one" in show_update(again, None, None)
     assert "row(s) that were filled in" in run("update", linker, second, "--report", table, code=1)
 
 
@@ -518,7 +518,7 @@ def test_the_last_correction_counts_in_any_release(run, linker, linker_folder, t
     correct(folder("without 1"), "two", "A:2", folder("two"))
     back = release(folder("two"), [], folder("back"))
     assert link(folder("two")) == link(folder("back")) == ("A:2", 1)
-    assert back.counts["correction", "replaced"] == 1
+    assert back.counts["correction", "overruled by a later one"] == 1
     assert back.counts["correction", "active again"] == 1  # The gold mention of A:1.
     # The earlier one holds again as soon as the last one is undone, and not if its entity is gone.
     gone = release(folder("back"), ["A:2"], folder("without 2"))
@@ -534,7 +534,7 @@ def test_the_last_correction_counts_in_any_release(run, linker, linker_folder, t
     said = release(folder("nil"), [], folder("all"))
     assert link(folder("all"))[0] == "NIL"
     assert "Without an entity: 1 kept" in show_update(said, None, None)
-    assert said.counts["correction", "replaced"] == 1
+    assert said.counts["correction", "overruled by a later one"] == 1
 
 
 def test_the_shown_examples_are_few():
