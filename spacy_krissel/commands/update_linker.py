@@ -439,8 +439,8 @@ def _found(finders: Sequence[NameFinder], views: Sequence[View]) -> set[View]:
 
 
 def _without_mention(changes: Iterable[Change], gone: Collection[View]) -> Iterator[Change]:
-    """Yield the changes, with those of corrections whose mention is no longer found as such. Warns
-    KW629 of these."""
+    """Yield the changes, and say which corrections have one of these mentions. Warns KW629 of such
+    corrections."""
     names: dict[str, str] = {}
     total = n = 0
     for each in changes:
