@@ -1162,6 +1162,12 @@ class Warnings:
         "lacks their entities: {names}. They are kept, and found again with a release that has "
         "these; or add them with other ids."
     )
+    KW629 = (
+        "[KW629] {n} of {total} corrections no longer apply to texts: the finder does not find "
+        "their mentions, which were names of the earlier release. Add such names with `krissel "
+        "correct`, by a table with the columns text, mentions, verdict and right_id. The first "
+        "mentions: {names}."
+    )
     KW681 = (
         "[KW681] The last line of '{path}' was cut off: its {n} bytes were written by a service "
         "that was stopped before it accepted the correction."

@@ -30,8 +30,9 @@ from .sources import PrototypeSource
 REUSED_KINDS = ("name", *MINED_KINDS)
 
 
-# Changes of a correction that a later one on the same mention makes void.
-TO_REPLACE = ("inactive", "still inactive", "active again")
+# Changes of a correction that a later one on the same mention makes void, and what it is then.
+TO_OVERRULE = ("inactive", "still inactive", "active again")
+OVERRULED = "overruled by a later one"
 # Verdicts and their vectors, by number.
 _Parts = dict[int, tuple[Verdict, np.ndarray]]
 
@@ -245,8 +246,8 @@ class Release:
                     changes.setdefault(("", ("no entity", origin, view)), said)
                 for id_ in verdict.ids:
                     change = self._change_of(id_, was_inactive)
-                    if change in TO_REPLACE and self._is_replaced(verdict, number):
-                        change = "replaced"
+                    if change in TO_OVERRULE and self._is_replaced(verdict, number):
+                        change = OVERRULED
                     before, after = (id_, snapshot[id_].name), _after(self.targets[id_], self.names)
                     what = "correction" if id_ in verdict.right else "rejection"
                     said = Change(what, change, before, after, *at)
@@ -288,8 +289,8 @@ class Release:
         what = "correction" if prototype.kind == "gold" else "own name"
         # A verdict counts more than a gold mention, whichever is later.
         said = Verdict(prototype.view, (prototype.entity,), origin=prototype.origin)
-        if what == "correction" and change in TO_REPLACE and self._is_replaced(said):
-            change = "replaced"
+        if what == "correction" and change in TO_OVERRULE and self._is_replaced(said):
+            change = OVERRULED
         _, doc, start, end, _ = prototype.origin
         return Change(what, change, before, after, doc, start, end, prototype.view)
 

@@ -26,7 +26,7 @@ def coded_errors(command: Function, code: int = 1) -> Function:
     @wraps(command)
     def guarded(*args: Any, **settings: Any) -> Any:
         before = warnings.formatwarning
-        warnings.formatwarning = _format_warning  # type: ignore[assignment]
+        warnings.formatwarning = _once(_format_warning)  # type: ignore[assignment]
         try:
             return command(*args, **settings)
         except KrisselError as error:
@@ -56,6 +56,20 @@ def _format_warning(message: Any, category: type, *location: Any) -> str:
     if issubclass(category, KrisselWarning):
         return f"⚠ {message}\n"
     return f"{category.__name__}: {message}\n"
+
+
+def _once(form: Callable[..., str]) -> Callable[..., str]:
+    """Return a function that gives each text once, then "": reading an ontology twice warns
+    twice."""
+    given = set[str]()
+
+    def form_once(*args: Any) -> str:
+        text = form(*args)
+        is_new = text not in given
+        given.add(text)
+        return text if is_new else ""
+
+    return form_once
 
 
 def _end(error: KrisselError, code: int) -> NoReturn:

@@ -47,12 +47,12 @@ def link_corpus(
     ray: str | None,
     restart: bool,
     progress: bool,
-) -> tuple[int, int]:
+) -> dict[str, int]:
     """Link a corpus to a folder of parts with a manifest (`commands.link_texts.link`).
 
     An interrupted run resumes. A finished run with the same input changes nothing.
 
-    RETURNS: the numbers of docs and of mentions.
+    RETURNS: the numbers of `COUNTS`.
     """
     if output is None:
         raise wrong_setting("output", output, "a folder for the parts")
@@ -82,7 +82,7 @@ def link_corpus(
         "texts": hashlib.sha256(json.dumps(inputs).encode()).hexdigest(),
     }
     if not restart and (counts := _finished(output, state)) is not None:
-        return counts["docs"], counts["mentions"]
+        return counts
     with coded_io(output), LinkingWork(output, settings.format) as work:
         work.begin(state, restart=restart)
         left = [number for number in range(len(units)) if not work.done(number)]
@@ -97,7 +97,7 @@ def link_corpus(
                         shown.update(key, linked.record)
         counts = _write(work, output, state, inputs, units)
         work.remove()
-    return counts["docs"], counts["mentions"]
+    return counts
 
 
 class Schedule:

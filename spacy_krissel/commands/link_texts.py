@@ -14,7 +14,7 @@ from spacy.tokens import Doc
 from ..corpora.doc_bins import read_doc_bins
 from ..corpora.text_stream import SUFFIXES, Text, read_texts, text_files
 from ..errors import KrisselWarning, Warnings, wrong_setting
-from ..mentions.annotations import spans_of
+from ..mentions.annotations import NIL, spans_of
 from ..mentions.gold_mentions import ID_KEY
 from ..pipeline.pipeline_io import mention_setters, within_max_length
 from ..pipeline.settings import LINKER
@@ -32,6 +32,18 @@ COLUMNS_SHOWN = ("mention", "id", "name", "match", "score", "confidence", "alter
 Output = Annotated[str | Path, OneOf(lambda: WRITERS, is_ending=True)]
 # Settings of a linked corpus, with their defaults.
 OF_CORPUS = {"rows": "mention", "candidates": False, "n_process": 1, "ray": None, "restart": False}
+
+
+class LinkCounts(tuple[int, int]):
+    """Numbers of docs and of their mentions. linked: of those with an entity; the others are NIL."""
+
+    linked: int
+
+    @classmethod
+    def of(cls, docs: int, mentions: int, linked: int) -> "LinkCounts":
+        counts = cls((docs, mentions))
+        counts.linked = linked
+        return counts
 
 
 @writes("output", parts="format")
@@ -52,7 +64,7 @@ def link(
     restart: bool = False,
     progress: bool = False,
     part_chars: PositiveInt = PART_CHARS,
-) -> tuple[int, int] | list[dict[str, str]]:
+) -> LinkCounts | list[dict[str, str]]:
     """Link the mentions of a text, texts or docs.
 
     pipeline: A pipeline with a linker, and with a component that finds mentions
@@ -76,8 +88,8 @@ def link(
     part_chars: Characters of the texts of a part
 
     A doc of a .spacy file keeps its mentions: components that set mentions do not run. A text
-    longer than `nlp.max_length` is left out. RETURNS: the numbers of docs and of mentions, or the
-    `link_rows` of a printed text.
+    longer than `nlp.max_length` is left out. RETURNS: the numbers of docs, of mentions and of those
+    linked to an entity, or the `link_rows` of a printed text.
 
     With --format, a damaged file is used up to the damage and named in the manifest. A worker that
     is lost costs its part alone and is replaced (docs/link-a-corpus.md).
@@ -102,7 +114,7 @@ def link(
             part_chars=part_chars,
             index_device=index_device,
         )
-        return link_corpus(
+        counts = link_corpus(
             settings,
             os.fspath(texts),
             output,
@@ -111,6 +123,7 @@ def link(
             restart=restart,
             progress=progress,
         )
+        return LinkCounts.of(counts["docs"], counts["mentions"], counts["linked"])
     for setting, default in OF_CORPUS.items():
         if given[setting] != default:
             raise wrong_setting(setting, given[setting], f"{default!r}, without `format`")
@@ -141,13 +154,14 @@ def link(
         return [row for doc in docs for row in link_rows(doc, docs.key)]
     with atomic_file(Path(output)) as temporary, temporary.open("wb") as file_:
         write(docs, docs.key, file_)
-    return docs.n_docs, docs.n_mentions
+    return LinkCounts.of(docs.n_docs, docs.n_mentions, docs.n_linked)
 
 
 class LinkedDocs:
     """The docs of a text, of a file of texts or of a .spacy file, linked during iteration.
 
-    key: their mentions are `doc.spans[key]`, for "" `doc.ents`. n_docs, n_mentions: counts so far.
+    key: their mentions are `doc.spans[key]`, for "" `doc.ents`. n_docs, n_mentions and n_linked:
+        counts so far.
 
     Raises KrisselError K611, K610, K676 (pipeline), and those of the readers. Warns, after the last
     doc, KW620 (texts left out), KW621 (no mention anywhere).
@@ -169,13 +183,15 @@ class LinkedDocs:
         nlp, self.key, self._where, setters = open_linker(pipeline, name, index_device)
         if is_text and not setters:
             raise no_setter(nlp, self._where)
-        self.n_docs = self.n_mentions = 0
+        self.n_docs = self.n_mentions = self.n_linked = 0
         self._nlp, self._read = nlp, (source, batch_size, progress)
 
     def __iter__(self) -> Iterator[Doc]:
         for doc in _linked(self._nlp, *self._read):
             self.n_docs += 1
-            self.n_mentions += len(spans_of(doc, self.key))
+            spans = spans_of(doc, self.key)
+            self.n_mentions += len(spans)
+            self.n_linked += sum(span.kb_id_ not in ("", NIL) for span in spans)
             yield doc
         if self.n_docs and not self.n_mentions:
             found = ", ".join(self._nlp.pipe_names)
@@ -183,13 +199,17 @@ class LinkedDocs:
             warnings.warn(message, KrisselWarning, stacklevel=2)
 
 
-def show_link(found: tuple[int, int] | list[dict[str, str]], output: Path | None) -> str:
+def show_link(found: LinkCounts | list[dict[str, str]], output: Path | None) -> str:
     if isinstance(found, list):
         cells = [
             [" | ".join(row[column].split(" | ")[:2]) for column in COLUMNS_SHOWN] for row in found
         ]
         return str(wasabi.table(cells, header=COLUMNS_SHOWN, max_col=100))
-    return f"{found[1]} mentions of {found[0]} docs linked in {output}"
+    n_docs, n_mentions = found
+    return (
+        f"{n_mentions:,} mentions of {n_docs:,} docs in {output}: {found.linked:,} linked, "
+        f"{n_mentions - found.linked:,} NIL"
+    )
 
 
 def _linked(nlp: Language, source: Path | str, batch_size: int, progress: bool) -> Iterator[Doc]:

@@ -214,11 +214,12 @@ def _doubt(span: Span) -> tuple[float, str]:
     if not best or not others:
         return 0.0, "frequent"
     margin = best["score"] - max(others)
-    return float(expit(-margin / MARGIN)), f"margin {margin:.3f}"
+    return float(expit(-margin / MARGIN)), f"margin {margin:.3f} to the best other candidate"
 
 
 def _reason(mention: Mention) -> str:
-    return f"{mention.reason}; mentions: {mention.link.n_mentions}"
+    n = mention.link.n_mentions
+    return f"{mention.reason}; {n} mention{'s' * (n > 1)} with this text and link"
 
 
 def answered(

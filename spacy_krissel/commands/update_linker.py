@@ -1,8 +1,9 @@
 """Update of a linker to another release of its ontology."""
 
 import math
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ from spacy.util import minibatch
 
 from ..building.fill import fill_kb
 from ..building.release import (
+    OVERRULED,
     Change,
     Release,
     ReleaseSource,
@@ -21,8 +23,9 @@ from ..building.release import (
     share_with_a_name,
     shares_followed,
 )
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..evaluation.confidence import NIL_SHARE, PRECISION, expected_links, fit_confidence
+from ..finding.finder import NameFinder
 from ..kb.snapshot import KBSnapshot
 from ..mentions.annotations import NIL
 from ..mentions.gold_mentions import ID_KEY, document_id
@@ -36,6 +39,7 @@ from ..pipeline.pipeline_io import (
     check_pipeline_output,
     configure,
     find_linker,
+    finders_of,
     load_pipeline,
     save_pipeline,
     update_finders,
@@ -49,7 +53,7 @@ from ..util.escape import cell_text
 from ..util.manifest import MANIFEST
 from ..util.outputs import writes
 from ..util.settings import Fraction, PositiveInt, checked, explicit_settings, takes
-from ..views import MINED_CHARS, evidence, mention_view
+from ..views import MINED_CHARS, View, evidence, mention_view
 from .build_linker import read_sources, sources_of
 from .link_texts import LinkedDocs
 from .make_ontology import OntologySettings
@@ -59,6 +63,10 @@ from .review_links import Answers, answered, answers_of
 MIN_KEPT = 0.5
 # Examples of a kind of change that are printed; inactive corrections need a person.
 FEW, MANY = 5, 100
+# Change of a mention that only the earlier names find.
+NOT_FOUND = "not found now"
+# Changes of corrections that hold in the release.
+HOLDING = ("kept", "followed", "active again")
 COLUMNS = (
     "what change before_id before_name id name doc start end mention context verdict right_id"
 ).split()
@@ -76,15 +84,16 @@ SHOWN = {
     ("correction", "kept"): 0,
     ("correction", "followed"): FEW,
     ("correction", "active again"): FEW,
+    ("correction", NOT_FOUND): MANY,
     ("correction", "inactive"): MANY,
     ("correction", "still inactive"): MANY,
-    ("correction", "replaced"): 0,
+    ("correction", OVERRULED): 0,
     ("rejection", "kept"): 0,
     ("rejection", "followed"): FEW,
     ("rejection", "active again"): FEW,
     ("rejection", "inactive"): MANY,
     ("rejection", "still inactive"): MANY,
-    ("rejection", "replaced"): 0,
+    ("rejection", OVERRULED): 0,
     ("no entity", "kept"): 0,
     ("own name", "kept"): 0,
     ("own name", "followed"): FEW,
@@ -97,13 +106,14 @@ SHOWN = {
     ("link", "linked now"): FEW,
     ("link", "found now"): FEW,
     ("link", "NIL now"): FEW,
+    ("link", NOT_FOUND): FEW,
 }
 # Changes that are counted, but are no rows of the table.
 UNLISTED = (
     ("correction", "kept"),
-    ("correction", "replaced"),
+    ("correction", OVERRULED),
     ("rejection", "kept"),
-    ("rejection", "replaced"),
+    ("rejection", OVERRULED),
     ("no entity", "kept"),
     ("own name", "kept"),
     ("link", "same entity"),
@@ -181,7 +191,8 @@ def update(asked: UpdateSettings) -> Updated:
     RETURNS: the updated pipeline, and the changes.
     Raises KrisselError K005, K006, K026 (output, report), K610, K611 (pipeline), K520 (no knowledge
     base), K694 and K696 (another vocabulary), K695 (the linker cannot be updated), K715 (no names
-    for the confidence), and those of `build_ontology`, `LinkedDocs` and `fill_kb`.
+    for the confidence), and those of `build_ontology`, `LinkedDocs` and `fill_kb`. Warns KW629 of
+    corrections whose mentions the finder no longer finds.
     """
     if asked.output is not None:
         check_pipeline_output(asked.output)
@@ -369,6 +380,8 @@ def _updated(
         progress=asked.progress,
     )
     changes = release.carry_over(kb)
+    views = [*{view for each in changes if (view := _corrected(each)) is not None}]
+    found = _found(_name_finders(nlp, asked.name) if views else [], views)
     if linker.cfg.lexical_weight or linker.cfg.spelling_weight or kb.has_gold:
         kb.keep_lexical_index()
     linker.set_kb(kb)
@@ -378,6 +391,9 @@ def _updated(
         if isinstance(pipe, KrisselReranker) and pipe.linker_name == asked.name:
             pipe.describe_candidates(release.store, kb)
     update_finders(nlp, asked.name)
+    if found:
+        found -= _found(_name_finders(nlp, asked.name), list(found))
+        changes = [*_without_mention(changes, found)]
     if nlp.meta.get("krissel", {}).get("calibration", {}).pop(asked.name, None):
         notes.append("`threshold` was fitted to the earlier release: run `krissel calibrate` again")
     made_of = [[each.get("source", "") for each in kb.ontology] for kb in (old, linker.kb)]
@@ -397,6 +413,47 @@ def _updated(
     updated = Updated(nlp, changes, Counter(map(_kind, changes)), figures, notes)
     _fit_again(asked, linker, updated)
     return updated
+
+
+def _corrected(change: Change) -> View | None:
+    """Return the mention of a correction that holds in the release; None for other changes."""
+    return change.view if change.what == "correction" and change.change in HOLDING else None
+
+
+def _name_finders(nlp: Language, name: str) -> list[NameFinder]:
+    return [pipe.finder() for _, pipe in finders_of(nlp, name)]
+
+
+def _found(finders: Sequence[NameFinder], views: Sequence[View]) -> set[View]:
+    """Return the views whose mention any of the finders finds."""
+    texts = [view.left + view.mention + view.right for view in views]
+    return {
+        view
+        for finder in finders
+        for view, matches in zip(views, finder.find(texts), strict=True)
+        if any(
+            (len(view.left), len(view.left) + len(view.mention)) in (each.apart, *each.fragments)
+            for each in matches
+        )
+    }
+
+
+def _without_mention(changes: Iterable[Change], gone: Collection[View]) -> Iterator[Change]:
+    """Yield the changes, and say which corrections have one of these mentions. Warns KW629 of such
+    corrections."""
+    names: dict[str, str] = {}
+    total = n = 0
+    for each in changes:
+        total += each.what == "correction"
+        if (view := _corrected(each)) is not None and view in gone:
+            n += 1
+            names[view.mention] = each.after[0]
+            each = each._replace(change=NOT_FOUND)
+        yield each
+    if n:
+        shown = ", ".join(f"'{name}' ({id_})" for name, id_ in [*names.items()][:FEW])
+        message = Warnings.KW629.format(n=n, total=total, names=shown)
+        warnings.warn(message, KrisselWarning, stacklevel=2)
 
 
 def _name_changes(release: Release, notes: list[str]) -> Iterable[Change]:
@@ -480,9 +537,14 @@ def _link_changes(doc: Doc, key: str, answers: Answers, release: Release) -> Ite
     known = answers_of(doc, key)
     found = {at: ("", "") for at, (new, _) in answers.items() if at not in known and new != NIL}
     for at, before in sorted({**known, **found}.items()):
-        after = answers.get(at, (NIL, ""))
+        after = answers.get(at, ("", ""))
         if at in found:
             change = "found now"
+        elif at not in answers:
+            # Without a link, it is neither reported where it is found, nor where it is not.
+            if before[0] == NIL:
+                continue
+            change = NOT_FOUND
         elif before[0] == after[0]:
             change = "same entity"
         elif after[0] == NIL:

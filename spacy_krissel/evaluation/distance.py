@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any, Literal
 
 from ..mentions.annotations import NIL
-from ..ontology.hierarchy import position_keys
+from ..ontology.hierarchy import NUMBERED_BY_TYPE, position_keys
 from ..ontology.store import OntologyStore
 from .records import LinkRecord, counted
 
@@ -18,6 +18,15 @@ def cached_keys(store: OntologyStore) -> Keys:
     """Return a function that computes the position keys of each id once."""
     return cache(
         lambda id_: position_keys(store.get(id_), store) if id_ in store else ({id_}, set())
+    )
+
+
+def has_hierarchy(store: OntologyStore) -> bool:
+    """Return whether any entity has a parent, or else a tree number below another one."""
+    numbers = zip(store.each("tree_numbers"), store.each("source"), strict=True)
+    return any(store.each("parents")) or any(
+        source not in NUMBERED_BY_TYPE and any("." in number for number in each)
+        for each, source in numbers
     )
 
 

@@ -27,7 +27,7 @@ from ..pipeline.pipeline_io import link_writers, within_max_length
 from ..util.progress import progress_bar
 from ..views import mention_view
 from .bootstrap import RESAMPLES, Bootstrap
-from .distance import Keys, cached_keys, relation
+from .distance import Keys, cached_keys, has_hierarchy, relation
 from .end_to_end_report import DICTIONARY, KINDS, MEASURES, EndToEndReport, LinkError
 from .gold import GoldDoc, without_own_gold
 from .run import MAX_LISTED, linked_keys, report_head
@@ -134,6 +134,9 @@ def evaluate_texts(
         system: {**score(wanted, links, bootstrap), **_count_errors(wanted, links, positions)}
         for system, links in systems.items()
     }
+    if not has_hierarchy(store):
+        for each in results.values():
+            each["errors"]["sibling"] = dict.fromkeys(each["errors"]["sibling"])
     errors = [
         _record(item, *error)
         for item, links, predicted in zip(items, wanted, found, strict=True)

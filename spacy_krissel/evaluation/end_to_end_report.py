@@ -25,7 +25,10 @@ MEASURES = {"ids": "ids per document", "spans": "span with id"}
 # In order: the first that holds is the kind of an error.
 KINDS = {
     "wrong span": "the correct id, at another span that overlaps",
-    "sibling": "a parent, child or sibling of the correct entity, at a span that overlaps",
+    "sibling": (
+        "a parent, child or sibling of the correct entity, at a span that overlaps; – if no entity "
+        "has a parent"
+    ),
     "wrong id": "the same span, any other id (corrections and contexts of your texts help)",
     "overlap": "another span that overlaps, and any other id",
     "missed": (
@@ -207,7 +210,7 @@ class EndToEndReport:
         ]
         return [
             ("error", *(title for title, *_ in columns)),
-            *((kind, *(f"{n[kind][side]:,}" for _, n, side in columns)) for kind in KINDS),
+            *((kind, *(_number(n[kind][side]) for _, n, side in columns)) for kind in KINDS),
         ]
 
     def _example_rows(self) -> Iterator[Row]:
@@ -217,22 +220,26 @@ class EndToEndReport:
         for kind in KINDS:
             side = "predicted" if kind == "spurious" else "gold"
             records = [each for each in self.records if (each.kind, each.side) == (kind, side)]
-            shown = [
-                (
-                    record.text.casefold(),
-                    self._named(record.ids),
-                    f"{record.other_text.casefold()} → {self._named(record.other_ids)}"
-                    if record.other_ids
-                    else "",
+            groups: dict[object, list[LinkError]] = {}
+            for each in records:
+                texts = each.text.casefold(), each.other_text.casefold()
+                groups.setdefault((texts, each.ids, each.other_ids), []).append(each)
+            # The first of equally frequent errors and spellings comes first.
+            for group in sorted(groups.values(), key=len, reverse=True)[:N_EXAMPLES]:
+                first = group[0]
+                text, other_text = (
+                    Counter(texts).most_common(1)[0][0]
+                    for texts in zip(*((each.text, each.other_text) for each in group), strict=True)
                 )
-                for record in records
-            ]
-            first = dict(reversed([*zip(shown, (record.doc for record in records), strict=True)]))
-            for cells, n in Counter(shown).most_common(N_EXAMPLES):
-                yield (kind, f"{n:,}", *cells, first[cells])
+                other = f"{other_text} → {self._named(first.other_ids)}" if first.other_ids else ""
+                yield (kind, f"{len(group):,}", text, self._named(first.ids), other, first.doc)
 
     def _named(self, ids: tuple[str, ...]) -> str:
         return ", ".join(f"{id_} {self.titles.get(id_, '')}".rstrip() for id_ in ids)
+
+
+def _number(n: int | None) -> str:
+    return "–" if n is None else f"{n:,}"
 
 
 def _clip(text: str) -> str:

@@ -88,6 +88,17 @@ def test_a_warning_is_printed_without_file_and_line():
     assert warnings.formatwarning is before
 
 
+def test_a_warning_is_printed_once_per_command(tmp_path):
+    """Also if a command reads an ontology twice, at other lines."""
+    path, split = tmp_path / "split.jsonl", {"alt_ids": ["A:5"], "aliases": ["cold"]}
+    entities = [{"concept_id": f"A:{n}", "canonical_name": f"cold {n}", **split} for n in (8, 9)]
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in entities))
+    args = ["ontology", str(path), "-o", str(tmp_path / "store"), "--disambiguate", "shortest"]
+    args = [sys.executable, "-m", "spacy", "krissel", *args]
+    done = subprocess.run(args, capture_output=True, encoding="utf8", check=True)
+    assert done.stderr.count("[KW103]") == 1
+
+
 CLOSED = """
 import sys
 from spacy_krissel.cli.in_spacy import app, krissel

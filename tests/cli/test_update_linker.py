@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -229,11 +230,56 @@ def test_what_the_finder_says_is_compared_by_the_new_finder(tmp_path):
     found = update(linker, second, texts=texts, min_kept=0)
     rows = [each for each in found.changes if each.what == "link"]
     assert {(each.change, each.before[0], each.after[0], each.view.mention) for each in rows} == {
-        ("NIL now", "B:0", "NIL", "Tumours of the bones"),
+        ("not found now", "B:0", "", "Tumours of the bones"),
         ("found now", "", "B:9", "Tumours"),
     }
     kept = len(spans_of(doc, key)) - 1
     assert found.counts["link", "same entity"] == kept
+
+
+def test_names_that_a_release_loses_are_reported(run, tmp_path):
+    """A mention that is no longer found is not NIL, and its correction has no effect."""
+    names = {"C:0": ("gout", "podagra"), "C:1": ("rickets", "rachitis"), "C:2": ("scurvy",)}
+    entities = [Entity(id_, *each[:1], each[1:]) for id_, each in names.items()]
+    build(entities, tmp_path / "built")
+    table = rows_written(
+        tmp_path / "said.tsv",
+        ["a", "4", "11", "podagra", "His ⟦podagra⟧ hurt.", "C:0", "", "C:2"],
+        ["a", "4", "10", "scurvy", "His ⟦scurvy⟧ hurt.", "C:2", "", "C:1"],
+        ["a", "4", "12", "rachitis", "His ⟦rachitis⟧ hurt.", "C:1", "no", ""],
+        ["a", "4", "12", "whatever", "His ⟦whatever⟧ hurt.", "", "", "C:0"],
+    )
+    run("correct", tmp_path / "built", table, "-o", tmp_path / "linker")
+    later = write(
+        tmp_path / "later.jsonl",
+        [replace(each, aliases=()) for each in entities],
+    )
+    texts = tmp_path / "texts.txt"
+    texts.write_text("His podagra hurt.\nGout, rachitis and scurvy.\n")
+    with pytest.warns(KrisselWarning, match=r"KW629\] 1 of 3 .*'podagra' \(C:2\)\."):
+        found = update(
+            *(tmp_path / "linker", later, tmp_path / "newer"),
+            texts=texts,
+            report=tmp_path / "changes.tsv",
+            min_kept=0,
+        )
+    said = show_update(found, None, None)
+    assert "Corrections: 2 kept, 1 not found now" in said and "Rejections: 1 kept" in said
+    assert "not found now: podagra: C:2 scurvy → C:2 scurvy" in said
+    assert "2 same entity, 2 not found now" in said and "NIL now" not in said
+    rows = [[*each.values()] for each in rows_of(tmp_path / "changes.tsv")]
+    assert [each[:6] + each[9:10] for each in rows if each[1] == "not found now"] == [
+        ["correction", "not found now", "C:2", "scurvy", "C:2", "scurvy", "podagra"],
+        ["link", "not found now", "C:2", "scurvy", "", "", "podagra"],
+        ["link", "not found now", "C:1", "rickets", "", "", "rachitis"],
+    ]
+    # The way out that the warning names.
+    (tmp_path / "names.csv").write_text("text,mentions,verdict,right_id\npodagra,,,C:2\n")
+    run("correct", tmp_path / "newer", tmp_path / "names.csv", "-o", tmp_path / "named")
+    (ent,) = spacy.load(tmp_path / "named")("His podagra hurt.").ents
+    assert (ent.kb_id_, ent._.krissel_candidates[0]["kind"]) == ("C:2", "verdict")
+    # Neither lost nor found, with the same release.
+    assert not update(tmp_path / "named", later, min_kept=0).counts["correction", "not found now"]
 
 
 def test_settings_and_other_components_stay(linker, second, tmp_path):
@@ -391,10 +437,12 @@ def test_a_table_of_changes_can_be_filled_in(run, linker, second, tmp_path):
     assert (verdict.right, verdict.view.mention) == (("A:8",), "runny nose")
     # Decided once and for all.
     again = update(tmp_path / "decided", second)
-    assert again.counts["correction", "replaced"] == 1
+    assert again.counts["correction", "overruled by a later one"] == 1
     (other,) = [each for each in again.changes if each.change == "still inactive"]
     assert other.view.mention == "koplik spots"
-    assert "Corrections: 5 kept, 1 still inactive, 1 replaced" in show_update(again, None, None)
+    assert "Corrections: 5 kept, 1 still inactive, 1 overruled by a later one" in show_update(
+        again, None, None
+    )
     assert "row(s) that were filled in" in run("update", linker, second, "--report", table, code=1)
 
 
@@ -518,7 +566,7 @@ def test_the_last_correction_counts_in_any_release(run, linker, linker_folder, t
     correct(folder("without 1"), "two", "A:2", folder("two"))
     back = release(folder("two"), [], folder("back"))
     assert link(folder("two")) == link(folder("back")) == ("A:2", 1)
-    assert back.counts["correction", "replaced"] == 1
+    assert back.counts["correction", "overruled by a later one"] == 1
     assert back.counts["correction", "active again"] == 1  # The gold mention of A:1.
     # The earlier one holds again as soon as the last one is undone, and not if its entity is gone.
     gone = release(folder("back"), ["A:2"], folder("without 2"))
@@ -534,7 +582,7 @@ def test_the_last_correction_counts_in_any_release(run, linker, linker_folder, t
     said = release(folder("nil"), [], folder("all"))
     assert link(folder("all"))[0] == "NIL"
     assert "Without an entity: 1 kept" in show_update(said, None, None)
-    assert said.counts["correction", "replaced"] == 1
+    assert said.counts["correction", "overruled by a later one"] == 1
 
 
 def test_the_shown_examples_are_few():

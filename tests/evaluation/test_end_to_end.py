@@ -12,7 +12,7 @@ from spacy.tokens import Span
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.bootstrap import Bootstrap
-from spacy_krissel.evaluation.distance import cached_keys
+from spacy_krissel.evaluation.distance import cached_keys, has_hierarchy
 from spacy_krissel.evaluation.end_to_end import (
     GoldLink,
     Link,
@@ -24,7 +24,7 @@ from spacy_krissel.evaluation.end_to_end import (
     predicted_links,
     score,
 )
-from spacy_krissel.evaluation.end_to_end_report import KINDS
+from spacy_krissel.evaluation.end_to_end_report import KINDS, EndToEndReport, LinkError
 from spacy_krissel.evaluation.evaluate import evaluate, show_evaluate
 from spacy_krissel.evaluation.gold import read_gold
 from spacy_krissel.mentions.discontinuous import DISJOINT_KEY, DocMention, write_fragments
@@ -277,10 +277,38 @@ def test_a_report_has_the_documented_keys_and_files(make_text_nlp, docs, store, 
         ["D5"],
     )
     shown = (tmp_path / "demo.md").read_text(encoding="utf8")
+    assert "| sibling | – | – | – | – |" in shown, "no entity has a parent"
     assert "krissel <x>" in shown and "D5 Breast Neoplasms" in shown and "| dictionary |" in shown
     printed = show_evaluate(report, tmp_path, "demo", Path("pipeline"), write_meta=False)
     assert "span with id" in printed and ".errors.jsonl" in printed
     assert not (tmp_path / "demo.html").exists()
+
+
+@given(st.lists(st.tuples(*[st.sampled_from(["RB1", "rb1", "Rb1", "x"])] * 2), min_size=1))
+def test_frequent_errors_have_their_most_frequent_spelling(texts):
+    records = [
+        LinkError("wrong id", "gold", f"{i}", 0, 1, one, ("A",), 0, 1, other, ("B",), "", "")
+        for i, (one, other) in enumerate(texts)
+    ]
+    _, *rows = EndToEndReport("demo", {}, records)._example_rows()
+    for _, times, text, _, other, first in rows:
+        other = other.partition(" → ")[0]
+        alike = [each for each in texts if [*map(str.lower, each)] == [text.lower(), other.lower()]]
+        assert times == str(len(alike)) and texts[int(first)] == alike[0]
+        for shown, written in zip((text, other), zip(*alike, strict=True), strict=True):
+            assert written.count(shown) == max(map(written.count, written))
+    assert sum(int(row[1]) for row in rows) == len(texts)
+
+
+def test_siblings_are_counted_by_parents_or_tree_numbers(tmp_path):
+    flat, numbered = Entity("A", "a", tree_numbers=("C01",)), ("C01.1",)
+    for other, found in (
+        (Entity("B", "b"), False),
+        (Entity("B", "b", parents=("A",)), True),
+        (Entity("B", "b", tree_numbers=numbered), True),
+        (Entity("B", "b", tree_numbers=numbered, source="UMLS"), False),
+    ):
+        assert has_hierarchy(write_store([flat, other], tmp_path / "store")) is found
 
 
 def test_a_link_outside_below_counts_on_neither_side(make_text_nlp, make_doc, tree):
@@ -393,7 +421,7 @@ def test_a_report_shows_the_most_frequent_errors_first(make_text_nlp, make_doc, 
     report = evaluate(nlp, docs, store, end_to_end=True, baselines=False)
     shown = report.to_markdown()
     rows = [line.split(" | ")[1:3] for line in shown.splitlines() if line.startswith("| missed |")]
-    assert rows == [["4", "0 |"], ["3", "cold"], ["1", "ms"]]
+    assert rows == [["4", "0 |"], ["3", "cold"], ["1", "MS"]]
     assert "| spurious | 1 | x | D6 \\<Odd & Sons> disease |" in shown
     assert "- missed: no prediction overlaps" in shown
     assert "- macro F1: mean of the documents' F1" in shown

@@ -109,6 +109,22 @@ def test_texts_are_linked(with_ruler, tmp_path):
     assert (second["id"], second["mentions"]) == ("b", [])
 
 
+def test_mentions_that_are_nil_are_counted_apart(with_ruler, tmp_path):
+    nlp = spacy.load(with_ruler)
+    nlp.get_pipe("krissel_linker").cfg["threshold"] = 1e6
+    nlp.to_disk(tmp_path / "strict")
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text(json.dumps({"id": "a", "text": "pointed to MS and flu."}) + "\n")
+    for pipeline, n_linked in ((with_ruler, 2), (tmp_path / "strict", 0)):
+        output = tmp_path / f"{n_linked}.tsv"
+        found = link(pipeline, texts, output)
+        assert (found, found.linked) == ((1, 2), n_linked)
+        said = f"2 mentions of 1 docs in {output}: {n_linked} linked, {2 - n_linked} NIL"
+        assert link_texts.show_link(found, output) == said
+        again = link(pipeline, texts, tmp_path / f"{n_linked}", format="jsonl")
+        assert (again, again.linked) == (found, found.linked)
+
+
 def test_spans_of_a_group_are_linked(nlp, linker, make_doc, tmp_path):
     linker.cfg["spans_key"] = "sc"
     nlp.to_disk(tmp_path / "grouped")

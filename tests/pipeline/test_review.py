@@ -130,7 +130,7 @@ def test_links_are_ordered_by_expected_errors():
     _, chosen = chosen_of(docs, 8, keep=(0, 1, 2, 52))
     assert [each.row["id"] for each in chosen] == ["A", "B", "C", "D"]
     assert [each.row["mention"] for each in chosen] == ["A", "b", "c", "d"]
-    assert _reason(chosen[0]) == "confidence 0.980; mentions: 100"
+    assert _reason(chosen[0]) == "confidence 0.980; 100 mentions with this text and link"
 
 
 def test_margin_counts_without_a_confidence():
@@ -140,14 +140,14 @@ def test_margin_counts_without_a_confidence():
     docs = [doc_of(far, alone, near, behind, *[("x", "X", (1.0,))] * 200)]
     _, chosen = chosen_of(docs, 10, keep=range(5))
     reasons = [
-        "margin -0.300; mentions: 1",
-        "margin 0.010; mentions: 1",
-        "margin 0.700; mentions: 1",
+        "margin -0.300 to the best other candidate; 1 mention with this text and link",
+        "margin 0.010 to the best other candidate; 1 mention with this text and link",
+        "margin 0.700 to the best other candidate; 1 mention with this text and link",
     ]
     assert [_reason(each) for each in chosen] == [
         *reasons,
-        "frequent; mentions: 200",
-        "frequent; mentions: 1",
+        "frequent; 200 mentions with this text and link",
+        "frequent; 1 mention with this text and link",
     ]
 
 
@@ -160,7 +160,10 @@ def test_disagreement_comes_first_and_is_the_example():
     _, (first, second, *_) = chosen_of(
         docs, 6, answers=[{(4, 5): other}, {(0, 1): ("X", "")}], keep=(0, 1, 2)
     )
-    assert (first.number, _reason(first)) == (2, "disagreement: Z another name; mentions: 2")
+    assert (first.number, _reason(first)) == (
+        2,
+        "disagreement: Z another name; 2 mentions with this text and link",
+    )
     assert second.row["id"] == "B"
 
 
@@ -223,7 +226,7 @@ def test_answers_of_a_second_pipeline_are_compared(pipeline, texts, tmp_path):
     assert (
         mention == "STEMI"
         and why.startswith(f"disagreement: {right} ")
-        and why.endswith("; mentions: 1")
+        and why.endswith("; 1 mention with this text and link")
     )
     review(pipeline, texts, tmp_path / "review.tsv", also=pipeline, force=True)
     assert not any("disagreement" in row["why"] for row in read_table(tmp_path / "review.tsv"))
