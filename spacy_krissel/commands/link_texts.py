@@ -35,7 +35,7 @@ OF_CORPUS = {"rows": "mention", "candidates": False, "n_process": 1, "ray": None
 
 
 class LinkCounts(tuple[int, int]):
-    """Numbers of docs and of their mentions. linked: of those with an entity; the others are NIL."""
+    """Numbers of docs and of their mentions. linked: those with an entity; the others are NIL."""
 
     linked: int
 
