@@ -16,7 +16,7 @@ from ..util.memory import Remembered
 from .case import Capitals, has_case
 from .coordination import coordinated
 from .table import NameBags
-from .words import STRICT_CHARS, TextWords, WordReader, stem, stems_of, stops_of
+from .words import STRICT_CHARS, TextWords, WordReader, separated_stems, stem, stems_of, stops_of
 
 # How a text gives a name, the best first: as written; in another spelling, case or numbering; with
 # another form of a word; in another order; with a word that the vocabulary's synonyms show to be
@@ -227,10 +227,11 @@ class NameFinder:
         is_general = whole in self._common or whole in _GREEK
         if canonical in self._stopped or (is_general and not is_added):
             return None
-        # Words on both sides of a comma or a slash are one name only as written.
+        # Words on both sides of a comma or a slash are one name only as written, or in its plural.
         stops = stops_of(surface)
-        is_strict = stops or STRICT_CHARS.search(surface)
-        worst = min(SPELLING, self._worst) if is_strict else self._worst
+        is_strict = bool(stops or STRICT_CHARS.search(surface))
+        separated = separated_stems(surface) if is_strict else []
+        worst = min(FORM, self._worst) if is_strict else self._worst
         best, found = worst + 1, ""
         entities: list[int] = []
         for name, entity, is_substituted in table.names_of(bag):
@@ -245,6 +246,8 @@ class NameFinder:
             if variant > min(best, worst) or not has_case(name, surface, is_free=is_free):
                 continue
             if stops and stops_of(name) != stops:
+                continue
+            if is_strict and variant == FORM and separated_stems(name) != separated:
                 continue
             if not (is_added or is_searched(name)):
                 continue

@@ -85,6 +85,10 @@ VARIANTS = [
     ("diabetes mellitus type II", "d2", "spelling"),
     ("type 2 diabetes mellitus", "d2", "order"),
     ("diabetes-mellitus, type 2", "d2", "name"),
+    ("syndromes of the lungs, left", "sl", "form"),
+    ("syndromes of the lungs, of left", "sl", "form"),
+    ("syndromes, lung left", "", ""),
+    ("syndrome / lungs, left", "", ""),
     ("Crohn's disease", "cd", "spelling"),
     ("Crohn’s disease", "cd", "spelling"),
     ("Crohn diseases", "cd", "form"),
@@ -443,13 +447,15 @@ SEPARATORS = [" ", "-", ". ", " (", ") ", "(", ")", "; ", ": ", ", ", "/", ".", 
     st.lists(st.sampled_from(SEPARATORS), min_size=3, max_size=3),
 )
 @example(["St", "fever", "virus"], [". ", " ", " "])
-def test_name_with_any_punctuation_is_found_as_written(words, separators):
+def test_name_with_any_punctuation_is_found_as_written_and_in_its_plural(words, separators):
     # A name needs a word of letters.
     words[0] = "fever"
     name = words[0] + "".join(map("".join, zip(separators, words[1:], strict=False)))
-    (only,) = finder({name: "n", "cold": "c"}).find([f"We saw {name}, a cold"])[0][:1]
-    assert only.named.ids == ("n",) and only.variant == "name"
-    assert only.text == name
+    own = finder({name: "n", "cold": "c"})
+    for text, variant in ((name, "name"), (name.replace("fever", "fevers", 1), "form")):
+        (only,) = own.find([f"We saw {text}, a cold"])[0][:1]
+        assert only.named.ids == ("n",) and only.variant == variant
+        assert only.text == text
 
 
 def test_time_is_linear_in_what_stands_between_the_words_of_a_name():
