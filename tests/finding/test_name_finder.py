@@ -209,6 +209,10 @@ def test_short_acronyms_need_a_longer_name_of_theirs():
     assert ids("MS was found.") == []
     assert ids("MS was found, a multiple sclerosis.") == ["ms", "ms"]
     assert ids("AIDS was found.") == ["hiv"]
+    assert ids("MS was found.", lone_acronyms=True) == ["ms"]
+    # The plural of one is no longer name.
+    text, names = "A PDA among PDAs.", {"PDA": "p"}
+    assert ids(text, names) == [] and ids(text, names, lone_acronyms=True) == ["p", "p"]
 
 
 def test_short_symbols_are_found_in_their_case():
@@ -248,6 +252,38 @@ def test_long_names():
     names = {" ".join(f"w{i}" for i in range(n)): str(n) for n in (MAX_NAME_WORDS, 20)}
     text = " ".join(f"w{i}" for i in range(40))
     assert ids(text, names) == [str(MAX_NAME_WORDS)]
+
+
+# Names that are not found -------------------------------------------------------------------------
+
+
+def refused(text, names=NAMES, **settings):
+    """Return each part of a text that is not found as a name, the name and the reason."""
+    explained = finder(names, **settings).explain(text)[1]
+    return [(text[slice(*at)], each.name, each.reason) for at, each in explained.items()]
+
+
+def test_reasons_why_a_name_is_not_found():
+    assert refused("a ms or aids", stopped=["aids"]) == [
+        ("ms", "MS", "case"),
+        ("aids", "AIDS", "stopped"),
+    ]
+    assert refused("Disease", common=bundled_general_words()) == [("Disease", "disease", "general")]
+    assert refused("MS") == [("MS", "MS", "acronym")] and refused("MS", lone_acronyms=True) == []
+    assert refused("palate, cleft; tumors of the lung", worst="form") == [
+        ("palate, cleft", "cleft palate", "form"),
+        ("tumors of the lung", "lung tumor", "form"),
+    ]
+    assert refused("Artificial intelligence data system (AIDS)") == [
+        ("AIDS", "AIDS", "abbreviation")
+    ]
+    assert refused("in", {"in": "x"}) == [("in", "in", "word")]
+    # Nor what a match or a longer name has.
+    assert refused("a cold, cleft palate", {"a cold": "c", "COLD": "x", "cleft palate": "p"}) == []
+    assert refused("lung cancer", {"CANCER LUNG": "c", "LUNG": "l"}, worst="form") == [
+        ("lung cancer", "CANCER LUNG", "form")
+    ]
+    assert refused("nothing of these") == []
 
 
 # Overlaps -----------------------------------------------------------------------------------------
@@ -362,6 +398,22 @@ def test_any_text(texts):
         assert matches == [own.find([text])[0] for text in texts]
         for text, each in zip(texts, matches, strict=True):
             check(text, each, nested)
+            found, refused = own.explain(text)
+            assert found == each
+            parts = sorted([*refused, *{part for match in found for part in match.fragments}])
+            assert nested or all(end <= start for (_, end), (start, _) in pairwise(parts))
+
+
+@settings(max_examples=200)
+@given(
+    st.sampled_from(sorted(COORDINATED)),
+    st.sampled_from([str, str.lower, str.upper, str.title]),
+)
+def test_a_name_in_any_case_is_found_or_refused(name, change):
+    text = change(name)
+    for own in (FINDERS[False], finder(COORDINATED, common=["disease"], worst="name")):
+        found, refused = own.explain(text)
+        assert found or (0, len(text)) in refused
 
 
 def check(text, matches, nested):
