@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Errors, KrisselError
+from ..finding.finder import REASON_MEANINGS
+from ..finding.table import MAX_NAME_WORDS
 from ..kb.prototype_kb import PrototypeKB
 from ..ontology.entity import entity_url
 from ..pipeline.finder import KrisselFinder
@@ -15,6 +17,7 @@ from ..util.folding import canonical_name
 
 # Maximum number of entities with the same or similar names that are listed.
 MAX_FOUND = 10
+NO_NAME = f"Nothing is found: no name of up to {MAX_NAME_WORDS} words is in the text, in any form."
 
 
 def show(pipeline: str | Path, id: str, *, variants: bool = False, linker: str = LINKER) -> str:
@@ -22,7 +25,8 @@ def show(pipeline: str | Path, id: str, *, variants: bool = False, linker: str =
 
     pipeline: A pipeline with a knowledge base
     id: Id of the entity, in any usual spelling: HP:0001677, HP_0001677, a URL; or a name
-    variants: Show what `krissel_finder` finds in this text, and the words that it takes for equal
+    variants: Show what `krissel_finder` finds in this text, why other names in it are not found,
+        and the words that it takes for equal
     linker: Name of the linker in the pipeline
 
     If several entities share a name, they are listed.
@@ -44,19 +48,21 @@ def show(pipeline: str | Path, id: str, *, variants: bool = False, linker: str =
 
 
 def describe_variants(finder: KrisselFinder, text: str) -> str:
-    """Return the mentions that a finder finds in a text, and each of its words with those that the
-    names show to be equal to it, one per line."""
-    (found,) = finder.finder().find([text])
+    """Return what a finder finds in a text, the names that it does not find with the reason, and
+    the words that the names show to be equal, one per line."""
+    found, refused = finder.finder().explain(text)
     lines = []
     for match in found:
         written = " … ".join(text[start:end] for start, end in match.fragments)
         lines.append(
             f"{written}: {match.variant} of {match.named.name} ({', '.join(match.named.ids)})"
         )
+    for (start, end), each in refused.items():
+        lines.append(f"{text[start:end]}: not found as {each.name}: {REASON_MEANINGS[each.reason]}")
     for word, others in finder.names().words_like(text).items():
         if others:
             lines.append(f"{word} = {', '.join(sorted(others))}")
-    return "\n".join(lines) or "Nothing is found."
+    return "\n".join(lines) or NO_NAME
 
 
 def describe_entity(kb: PrototypeKB, id: str) -> str:

@@ -16,7 +16,7 @@ from ..util.memory import Remembered
 from .case import Capitals, has_case
 from .coordination import coordinated
 from .table import NameBags
-from .words import STRICT_CHARS, TextWords, WordReader, stem, stems_of, stops_of
+from .words import STRICT_CHARS, TextWords, WordReader, separated_stems, stem, stems_of, stops_of
 
 # How a text gives a name, the best first: as written; in another spelling, case or numbering; with
 # another form of a word; in another order; with a word that the vocabulary's synonyms show to be
@@ -45,6 +45,8 @@ _WORD = re.compile(r"[^\W_]+")
 BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 
 
+# Start and end in characters.
+Fragment = tuple[int, int]
 # Start and end of each word in its text, (n,) each.
 Offsets = tuple[np.ndarray, np.ndarray]
 
@@ -61,6 +63,29 @@ class Named(NamedTuple):
     ids: tuple[str, ...]
     variant: int
     is_added: bool = False
+
+
+# Why a text with the words of a name is not found.
+Reason = Literal["stopped", "general", "form", "case", "word", "abbreviation", "acronym"]
+REASON_MEANINGS: dict[Reason, str] = {
+    "stopped": "it is among the `stop_names`",
+    "general": "it is a general word, and `general_names` is false",
+    "form": "its words, their order or the characters between them differ more than is permitted",
+    "case": "it has another case",
+    "word": "it is a stop word, a number or a letter",
+    "acronym": (
+        "it is an acronym of up to three letters, no longer name of its entity is in the text, "
+        "and `lone_acronyms` is false"
+    ),
+    "abbreviation": "the text defines it as an abbreviation, or as part of a definition",
+}
+
+
+class Refused(NamedTuple):
+    """Name of the vocabulary whose words a text has, and why it is not found there."""
+
+    name: str
+    reason: Reason
 
 
 class Match(NamedTuple):
@@ -119,7 +144,7 @@ class NameFinder:
         self._worst = VARIANTS.index(worst)
         self._use_abbreviations, self._lone_acronyms = use_abbreviations, lone_acronyms
         self._reader = WordReader()
-        self._named: Remembered[tuple[str, int, int, bool], Named | None] = Remembered()
+        self._named: Remembered[tuple[str, int, int, bool], Named | Refused] = Remembered()
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what was read, which another thread may change meanwhile.
@@ -127,6 +152,25 @@ class NameFinder:
 
     def find(self, texts: Sequence[str]) -> list[list[Match]]:
         """Return the matches in each text, from left to right."""
+        return self._find(texts)
+
+    def explain(self, text: str) -> tuple[list[Match], dict[Fragment, Refused]]:
+        """Return the matches in a text, and the longest parts between them that have the words of
+        a name but are not found."""
+        refused: list[tuple[Fragment, Refused]] = []
+        (found,) = self._find([text], refused)
+        taken = [fragment for match in found for fragment in match.fragments]
+        kept: dict[Fragment, Refused] = {}
+        for (start, end), each in sorted(refused, key=lambda each: (each[0][0], -each[0][1])):
+            if all(end <= first or start >= last for first, last in taken):
+                kept[start, end] = each
+                taken.append((start, end))
+        return found, kept
+
+    def _find(
+        self, texts: Sequence[str], refused: list[tuple[Fragment, Refused]] | None = None
+    ) -> list[list[Match]]:
+        """Return the matches in each text, and append to `refused` the names that are not found."""
         plain = [plain_letters(text) for text in texts]
         words = self._reader.read([each.text for each in plain])
         starts, ends = words.start.copy(), words.end.copy()
@@ -138,13 +182,13 @@ class NameFinder:
         hits: list[list[Hit]] = [[] for _ in texts]
         capitals = [Capitals(text) for text in texts]
         for table in range(len(self._tables)):
-            for text, hit in self._hits(texts, words, (starts, ends), capitals, table):
+            for text, hit in self._hits(texts, words, (starts, ends), capitals, table, refused):
                 hits[text].append(hit)
         for own in hits if self._added is not None else ():
             # Of names with the same words, `_longest` keeps the first.
             own.sort(key=Hit.rank)
         return [
-            self._matches(text, own, words, (starts, ends))
+            self._matches(text, own, words, (starts, ends), refused)
             for text, own in zip(texts, hits, strict=True)
         ]
 
@@ -155,6 +199,7 @@ class NameFinder:
         offsets: Offsets,
         capitals: Sequence[Capitals],
         table: int,
+        refused: list[tuple[Fragment, Refused]] | None,
     ) -> "Iterator[tuple[int, Hit]]":
         """Yield the names of a table with the index of the text that each is in."""
         runs = self._tables[table].find(words)
@@ -167,10 +212,16 @@ class NameFinder:
             surface = texts[text][start:end]
             named = self._name(surface, table, bag)
             # A name in the same case is better.
-            if named is None and not surface.islower() and capitals[text].is_free(start, end):
+            if (
+                isinstance(named, Refused)
+                and not surface.islower()
+                and capitals[text].is_free(start, end)
+            ):
                 named = self._name(surface, table, bag, True)
-            if named is not None:
+            if isinstance(named, Named):
                 yield text, Hit(first, last, start, end, named)
+            elif refused is not None:
+                refused.append(((start, end), named))
 
     def _matches(
         self,
@@ -178,6 +229,7 @@ class NameFinder:
         hits: "list[Hit]",
         words: TextWords,
         offsets: Offsets,
+        refused: list[tuple[Fragment, Refused]] | None,
     ) -> list[Match]:
         found = [
             Match(
@@ -188,9 +240,20 @@ class NameFinder:
             )
             for hit in hits
         ]
+        steps: list[tuple[Reason, list[Match]]] = []
         if self._use_abbreviations and found:
+            steps.append(("abbreviation", found))
             found = _with_abbreviations(text, found, self._stopped)
-        found = _longest(_supported(text, found), nested=self._nested)
+        if not self._lone_acronyms:
+            steps.append(("acronym", found))
+            found = _supported(found)
+        if refused is not None:
+            # Of several reasons, `explain` keeps the first: the last step that a match reached.
+            for reason, before in reversed(steps):
+                refused += [
+                    (each.fragments[0], Refused(each.named.name, reason)) for each in before
+                ]
+        found = _longest(found, nested=self._nested)
         whole = {each.fragments[0] for each in found}
         hits = [hit for hit in hits if (hit.start, hit.end) in whole]
 
@@ -200,7 +263,7 @@ class NameFinder:
             for number, table in enumerate(self._tables):
                 if len(keys) and (bag := table.bag_of(keys)) >= 0:
                     named = self._name(surface, number, bag)
-                    if named is not None:
+                    if isinstance(named, Named):
                         return named
             return None
 
@@ -210,9 +273,9 @@ class NameFinder:
             found.append(Match((first, last), part.named, "coordination", both, part.apart))
         return sorted(found, key=lambda each: each.fragments)
 
-    def _name(self, surface: str, table: int, bag: int, is_free: bool = False) -> Named | None:
-        """Return what a text with the words of this bag is a name of. is_free: its case may differ
-        from the name's."""
+    def _name(self, surface: str, table: int, bag: int, is_free: bool = False) -> Named | Refused:
+        """Return what a text with the words of this bag is a name of, or why of nothing. is_free:
+        its case may differ from the name's."""
         key = surface, table, bag, is_free
         try:
             return self._named[key]
@@ -220,19 +283,19 @@ class NameFinder:
             named = self._named[key] = self._read(surface, self._tables[table], bag, is_free)
             return named
 
-    def _read(self, surface: str, table: NameBags, bag: int, is_free: bool) -> Named | None:
+    def _read(self, surface: str, table: NameBags, bag: int, is_free: bool) -> Named | Refused:
         folded, canonical, stems = fold_name(surface), canonical_form(surface), stems_of(surface)
         is_added, whole = table is self._added, " ".join(stems)
         # A Greek letter is no more of a name than a Latin one.
         is_general = whole in self._common or whole in _GREEK
-        if canonical in self._stopped or (is_general and not is_added):
-            return None
-        # Words on both sides of a comma or a slash are one name only as written.
+        # Words on both sides of a comma or a slash are one name only as written, or in its plural.
         stops = stops_of(surface)
-        is_strict = stops or STRICT_CHARS.search(surface)
-        worst = min(SPELLING, self._worst) if is_strict else self._worst
-        best, found = worst + 1, ""
+        is_strict = bool(stops or STRICT_CHARS.search(surface))
+        separated = separated_stems(surface) if is_strict else []
+        worst = min(FORM, self._worst) if is_strict else self._worst
+        best, found = len(VARIANTS), ""
         entities: list[int] = []
+        refused = Refused("", "form")
         for name, entity, is_substituted in table.names_of(bag):
             if fold_name(name) == folded:
                 variant = 0
@@ -242,19 +305,35 @@ class NameFinder:
                 variant = WORD
             else:
                 variant = FORM if stems_of(name) == stems else ORDER
-            if variant > min(best, worst) or not has_case(name, surface, is_free=is_free):
+            if variant > best:
                 continue
-            if stops and stops_of(name) != stops:
-                continue
-            if not (is_added or is_searched(name)):
+            reason: Reason | None = None
+            if canonical in self._stopped:
+                reason = "stopped"
+            elif is_general and not is_added:
+                reason = "general"
+            elif (
+                variant > worst
+                or (stops and stops_of(name) != stops)
+                or (is_strict and variant == FORM and separated_stems(name) != separated)
+            ):
+                reason = "form"
+            elif not has_case(name, surface, is_free=is_free):
+                reason = "case"
+            elif not (is_added or is_searched(name)):
+                reason = "word"
+            if reason is not None:
+                refused = refused if refused.name else Refused(name, reason)
                 continue
             if variant < best:
                 best, entities, found = variant, [], name
             entities.append(entity)
         ids = dict.fromkeys(map(table.id_of, entities))
-        if is_added and ids:
+        if not ids:
+            return refused
+        if is_added:
             found = self._titles.get(next(iter(ids)), found)
-        return Named(found, tuple(ids), best, is_added) if ids else None
+        return Named(found, tuple(ids), best, is_added)
 
 
 class Hit(NamedTuple):
@@ -356,10 +435,10 @@ def _starts_of_words(text: str, words: Collection[str]) -> Iterator[int]:
     yield from sorted(starts)
 
 
-def _supported(text: str, found: list[Match]) -> list[Match]:
+def _supported(found: list[Match]) -> list[Match]:
     """Return the matches without short acronyms whose entity has no longer name in the text."""
     short = [
-        each.end - each.start <= SHORT_ACRONYM
+        len(each.text.removesuffix("s")) <= SHORT_ACRONYM
         and each.variant != "abbreviation"
         and not each.named.is_added
         and is_acronym(each.named.name)

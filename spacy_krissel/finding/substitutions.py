@@ -13,6 +13,9 @@ from .words import hashed, stem
 # A word replaces another if synonyms of `MIN_ENTITIES` show it, and if of the names that it makes
 # and that exist, this fraction belong to the same entity.
 MIN_ENTITIES, MIN_PRECISION = 5, 0.95
+# Two words are not equal but one is narrower if synonyms show most names of it with the other,
+# but few names of the other with it: a T cell is a T lymphocyte, most cells are no lymphocytes.
+NARROWER_FRACTION, WIDER_FRACTION = 0.5, 0.1
 # Maximum number of names that pairs of words are read from, which bounds the memory.
 MAX_NAMES = 1 << 21
 # Words that carry no meaning of their own: "Lesch-Nyhan with", for "Lesch-Nyhan syndrome".
@@ -111,6 +114,7 @@ def equal_words(words: NameWords) -> list[tuple[np.uint64, np.uint64]]:
     by_sum = np.argsort(words.sums, kind="stable")
     sums, entities = words.sums[by_sum], words.entities[by_sum]
     found = []
+    fractions: dict[tuple[np.uint64, np.uint64], float] = {}
     for word, by in zip(*_pairs_in_synonyms(words), strict=True):
         of = words.name[order[_between(keys, word)]]
         of = of[words.sums[of] != word]
@@ -119,9 +123,15 @@ def equal_words(words: NameWords) -> list[tuple[np.uint64, np.uint64]]:
         n = np.searchsorted(sums, made, side="right") - first
         same = entities[ranges(first, n)] == np.repeat(words.entities[of], n)
         n_right = len(np.unique(np.repeat(np.arange(len(of)), n)[same]))
+        fractions[word, by] = n_right / max(1, len(of))
         if n_right >= MIN_PRECISION * max(1, int(np.count_nonzero(n))):
             found.append((word, by))
-    return found
+    return [
+        (word, by)
+        for word, by in found
+        if min(fractions[word, by], fractions[by, word]) >= WIDER_FRACTION
+        or max(fractions[word, by], fractions[by, word]) < NARROWER_FRACTION
+    ]
 
 
 def _pairs_in_synonyms(words: NameWords) -> tuple[np.ndarray, np.ndarray]:

@@ -27,6 +27,7 @@ STRICT_CHARS = re.compile(r"[,/&+*%#@~^_\\$]")
 _BARRIERS = re.compile(r"[.;:?!()\[\]{}|\"=<>]")
 # A full stop within a number or symbol is none: "11p15.5".
 _STOP = re.compile(r"[;:?!()\[\]{}|\"=<>]|\.(?!\w)|(?<!\w)\.")
+_SEPARATOR = re.compile(f"({STRICT_CHARS.pattern}|{_STOP.pattern})")
 _WORD = re.compile(r"[^\W_]+")
 _SINGULAR = re.compile(r"(?:ss|us|is)$")
 # "headaches" and "boxes": the singular may end in "e" or not.
@@ -82,8 +83,19 @@ def stems_of(text: str) -> list[str]:
 
 def stops_of(text: str) -> str:
     """Return the characters that are a `BARRIER` between the words of a text."""
+    return "".join(_STOP.findall(_from_word_to_word(text)))
+
+
+def separated_stems(text: str) -> list[str]:
+    """Return the stems of the words of a text (`stems_of`), and the characters between words that a
+    name crosses only as written."""
+    parts = _SEPARATOR.split(_from_word_to_word(text))
+    return [each for part in parts for each in stems_of(part)]
+
+
+def _from_word_to_word(text: str) -> str:
     words = [*_WORD.finditer(text)]
-    return "".join(_STOP.findall(text, words[0].start(), words[-1].end())) if words else ""
+    return text[words[0].start() : words[-1].end()] if words else ""
 
 
 def hashed(words: Sequence[str]) -> np.ndarray:

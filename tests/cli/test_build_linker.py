@@ -415,6 +415,9 @@ def test_a_linker_is_built_with_a_finder(run, plain):
     assert "Multiple scleroses" in said and "T01" in said and "variant" in said
     said = run("show", plain, "multiple scleroses", "--variants")
     assert said.splitlines()[-1] == "multiple scleroses: form of multiple sclerosis (T01)"
+    said = run("show", plain, "MS", "--variants")
+    assert "MS: not found as MS: it is an acronym" in said and "`lone_acronyms`" in said
+    assert "no name of up to 16 words" in run("show", plain, "gout", "--variants")
 
 
 @pytest.mark.parametrize(

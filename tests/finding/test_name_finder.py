@@ -85,6 +85,10 @@ VARIANTS = [
     ("diabetes mellitus type II", "d2", "spelling"),
     ("type 2 diabetes mellitus", "d2", "order"),
     ("diabetes-mellitus, type 2", "d2", "name"),
+    ("syndromes of the lungs, left", "sl", "form"),
+    ("syndromes of the lungs, of left", "sl", "form"),
+    ("syndromes, lung left", "", ""),
+    ("syndrome / lungs, left", "", ""),
     ("Crohn's disease", "cd", "spelling"),
     ("Crohn’s disease", "cd", "spelling"),
     ("Crohn diseases", "cd", "form"),
@@ -205,6 +209,10 @@ def test_short_acronyms_need_a_longer_name_of_theirs():
     assert ids("MS was found.") == []
     assert ids("MS was found, a multiple sclerosis.") == ["ms", "ms"]
     assert ids("AIDS was found.") == ["hiv"]
+    assert ids("MS was found.", lone_acronyms=True) == ["ms"]
+    # The plural of one is no longer name.
+    text, names = "A PDA among PDAs.", {"PDA": "p"}
+    assert ids(text, names) == [] and ids(text, names, lone_acronyms=True) == ["p", "p"]
 
 
 def test_short_symbols_are_found_in_their_case():
@@ -244,6 +252,38 @@ def test_long_names():
     names = {" ".join(f"w{i}" for i in range(n)): str(n) for n in (MAX_NAME_WORDS, 20)}
     text = " ".join(f"w{i}" for i in range(40))
     assert ids(text, names) == [str(MAX_NAME_WORDS)]
+
+
+# Names that are not found -------------------------------------------------------------------------
+
+
+def refused(text, names=NAMES, **settings):
+    """Return each part of a text that is not found as a name, the name and the reason."""
+    explained = finder(names, **settings).explain(text)[1]
+    return [(text[slice(*at)], each.name, each.reason) for at, each in explained.items()]
+
+
+def test_reasons_why_a_name_is_not_found():
+    assert refused("a ms or aids", stopped=["aids"]) == [
+        ("ms", "MS", "case"),
+        ("aids", "AIDS", "stopped"),
+    ]
+    assert refused("Disease", common=bundled_general_words()) == [("Disease", "disease", "general")]
+    assert refused("MS") == [("MS", "MS", "acronym")] and refused("MS", lone_acronyms=True) == []
+    assert refused("palate, cleft; tumors of the lung", worst="form") == [
+        ("palate, cleft", "cleft palate", "form"),
+        ("tumors of the lung", "lung tumor", "form"),
+    ]
+    assert refused("Artificial intelligence data system (AIDS)") == [
+        ("AIDS", "AIDS", "abbreviation")
+    ]
+    assert refused("in", {"in": "x"}) == [("in", "in", "word")]
+    # Nor what a match or a longer name has.
+    assert refused("a cold, cleft palate", {"a cold": "c", "COLD": "x", "cleft palate": "p"}) == []
+    assert refused("lung cancer", {"CANCER LUNG": "c", "LUNG": "l"}, worst="form") == [
+        ("lung cancer", "CANCER LUNG", "form")
+    ]
+    assert refused("nothing of these") == []
 
 
 # Overlaps -----------------------------------------------------------------------------------------
@@ -358,6 +398,22 @@ def test_any_text(texts):
         assert matches == [own.find([text])[0] for text in texts]
         for text, each in zip(texts, matches, strict=True):
             check(text, each, nested)
+            found, refused = own.explain(text)
+            assert found == each
+            parts = sorted([*refused, *{part for match in found for part in match.fragments}])
+            assert nested or all(end <= start for (_, end), (start, _) in pairwise(parts))
+
+
+@settings(max_examples=200)
+@given(
+    st.sampled_from(sorted(COORDINATED)),
+    st.sampled_from([str, str.lower, str.upper, str.title]),
+)
+def test_a_name_in_any_case_is_found_or_refused(name, change):
+    text = change(name)
+    for own in (FINDERS[False], finder(COORDINATED, common=["disease"], worst="name")):
+        found, refused = own.explain(text)
+        assert found or (0, len(text)) in refused
 
 
 def check(text, matches, nested):
@@ -443,13 +499,15 @@ SEPARATORS = [" ", "-", ". ", " (", ") ", "(", ")", "; ", ": ", ", ", "/", ".", 
     st.lists(st.sampled_from(SEPARATORS), min_size=3, max_size=3),
 )
 @example(["St", "fever", "virus"], [". ", " ", " "])
-def test_name_with_any_punctuation_is_found_as_written(words, separators):
+def test_name_with_any_punctuation_is_found_as_written_and_in_its_plural(words, separators):
     # A name needs a word of letters.
     words[0] = "fever"
     name = words[0] + "".join(map("".join, zip(separators, words[1:], strict=False)))
-    (only,) = finder({name: "n", "cold": "c"}).find([f"We saw {name}, a cold"])[0][:1]
-    assert only.named.ids == ("n",) and only.variant == "name"
-    assert only.text == name
+    own = finder({name: "n", "cold": "c"})
+    for text, variant in ((name, "name"), (name.replace("fever", "fevers", 1), "form")):
+        (only,) = own.find([f"We saw {text}, a cold"])[0][:1]
+        assert only.named.ids == ("n",) and only.variant == variant
+        assert only.text == text
 
 
 def test_time_is_linear_in_what_stands_between_the_words_of_a_name():

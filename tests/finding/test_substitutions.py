@@ -8,7 +8,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.finding.substitutions import MIN_ENTITIES, MIN_PRECISION
+from spacy_krissel.finding.substitutions import (
+    MIN_ENTITIES,
+    MIN_PRECISION,
+    NARROWER_FRACTION,
+    WIDER_FRACTION,
+)
 from spacy_krissel.finding.table import NameBags
 from spacy_krissel.finding.words import WordReader
 from spacy_krissel.mentions.general_words import DISEASES, GENERAL
@@ -64,7 +69,7 @@ def expected(names):
     existing = defaultdict(set)
     for bag, _, id_ in rows:
         existing[bag].add(id_)
-    found = set()
+    replacing, fractions = {}, {}
     for (word, by), entities in entities_of.items():
         if len(entities) < MIN_ENTITIES or functions & {word, by}:
             continue
@@ -76,10 +81,16 @@ def expected(names):
         ]
         shown = [each for each in tried if each[3] in existing]
         right = [each for each in shown if each[2] in existing[each[3]]]
+        fractions[word, by] = len(right) / len(tried)
         if len(right) >= MIN_PRECISION * len(shown):
-            found |= {
+            replacing[word, by] = {
                 (" ".join(new), name, id_) for _, name, id_, new in tried if new not in existing
             }
+    found = set()
+    for (word, by), names in replacing.items():
+        few, most = sorted([fractions[word, by], fractions[by, word]])
+        if few >= WIDER_FRACTION or most < NARROWER_FRACTION:
+            found |= names
     return found
 
 
@@ -130,6 +141,23 @@ def test_words_of_different_entities_are_not_equal():
     assert made(names) == expected(names) == {("abscess renal", "kidney abscess", "A")}
 
 
+@pytest.mark.parametrize("n, is_narrower", [(45, False), (46, True)])
+def test_a_narrower_word_is_not_equal(n, is_narrower):
+    """Most cells are no lymphocytes, whatever T and B cells are."""
+    pairs = [
+        (f"{word} {part}", part) for part in PARTS[:MIN_ENTITIES] for word in ("cell", "lymphocyte")
+    ]
+    others = [(f"cell part{i}", f"E{i}") for i in range(n)]
+    names = [*pairs, *others]
+    assert made(names) == expected(names) and bool(made(names)) != is_narrower
+    # Nor the wider word, for the narrower one.
+    names.append(("lymphocyte count", "C"))
+    assert (("cell count", "lymphocyte count", "C") in made(names)) != is_narrower
+    # Two words that many names have alone are as equal as before.
+    names = [*names, *((f"lymphocyte part{i}", f"L{i}") for i in range(100, 110))]
+    assert made(names) == expected(names) != set()
+
+
 @pytest.mark.parametrize("word", ["with", "syndrome", "type", "does", "those", "these"])
 def test_stop_words_equal_nothing(word):
     names = [(name.replace("renal", word), id_) for name, id_ in kidney(8)]
@@ -167,11 +195,13 @@ NAMES = st.lists(
     max_size=40,
 )
 TWO = [(f"w{w} x{i}", f"E{i}") for i in range(1, 7) for w in "ab"]
+WIDER = [(f"wa y{i}", f"Y{i}") for i in range(60)]
 
 
 @settings(max_examples=300, deadline=None)
 @given(NAMES)
 @example([*TWO, ("wa x1 x2", "E0"), ("wc x9", "E1")])
+@example([("wb x9", "E9"), *WIDER])
 @example([*TWO, ("wa wa", "E0"), ("wa wb", "E0")])
 @example(
     [(f"wa wa x{i}", f"E{i}") for i in range(6)] + [(f"wa wb x{i}", f"E{i}") for i in range(6)]

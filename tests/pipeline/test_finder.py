@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 
 import pytest
 import spacy
@@ -21,6 +22,7 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.mentions.annotations import spans_of
 from spacy_krissel.mentions.discontinuous import holds_fragments, read_fragments
 from spacy_krissel.pipeline.pipeline_io import find_linker
+from spacy_krissel.pipeline.settings import FinderSettings
 
 ENTITIES = [
     Entity("L", "cleft lip", types=("Finding",)),
@@ -352,6 +354,35 @@ def test_settings_take_effect_at_once(nlp):
     cfg.stop_names.clear()
     cfg.label = "X"
     assert ents(nlp("a cold")) == [("cold", "X", ["C", "T"])]
+
+
+EFFECTS = {
+    "spans_key": KEY,
+    "variants": "none",
+    "nested": True,
+    "use_abbreviations": False,
+    "lone_acronyms": True,
+    "general_names": True,
+    "stop_names": ["cold"],
+    "added_names": {"cleft": "P"},
+    "label": "X",
+}
+
+
+@pytest.mark.parametrize("setting", [each.name for each in fields(FinderSettings)])
+def test_each_setting_has_an_effect(setting):
+    """Set on the pipe or in its config."""
+    text = "Cleft palates (CP), a cleft, a disease, a common cold, a cold and MS."
+    config = {"spans_key": KEY} if setting == "nested" else {}
+    changed = {setting: EFFECTS[setting]}
+    results = []
+    for given, later in ((config, {}), (config, changed), ({**config, **changed}, {})):
+        nlp = spacy.blank("en")
+        nlp.add_pipe("krissel_finder", config=given).set_names([*NAMES, ("disease", "X")])
+        for key, value in later.items():
+            pipe_of(nlp).cfg[key] = value
+        results.append(everything([nlp(text)]))
+    assert results[0] != results[1] == results[2]
 
 
 def test_general_words_are_left_out_unless_asked_for():
