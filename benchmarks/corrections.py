@@ -107,13 +107,14 @@ class Bench:
     def linked(self) -> list[list[Any]]:
         """Return all that the pipeline says of each mention, by document."""
         docs = [copied(doc) for doc in self.docs]
-        return [
-            [
-                (ent.text, ent.kb_id_, ent._.krissel_candidates, [*ent._.krissel_ties])
-                for ent in doc.ents
+        with self.nlp.select_pipes(enable=[self.linker.name]):
+            return [
+                [
+                    (ent.text, ent.kb_id_, ent._.krissel_candidates, [*ent._.krissel_ties])
+                    for ent in doc.ents
+                ]
+                for doc in self.nlp.pipe(docs)
             ]
-            for doc in self.nlp.pipe(docs)
-        ]
 
     def mentions(self, linked: Sequence[Sequence[Any]]) -> Iterator[Mention]:
         for number, (gold, links) in enumerate(zip(self.gold, linked, strict=True)):
