@@ -5,10 +5,10 @@
 Documents are divided into two halves at random. Each wrong link of the first half is corrected to
 its gold entity, or to none if the knowledge base lacks it; or it is rejected, without the gold
 entity. Prints the accuracy on the corrected mentions, whatever the threshold, and on the other
-half, before and after: all mentions, those like a corrected one (of the same canonical form), and
-the number of other mentions whose link changed. Exits with code 1 if a correction or rejection does
-not hold, if the other half got worse, if a link of an unlike mention changed, or if links are not
-as before when all is undone.
+half, before and after: all mentions, those like a corrected one (of the same canonical form, as
+written or with abbreviations expanded), and the number of other mentions whose link changed. Exits
+with code 1 if a correction or rejection does not hold, if the other half got worse, if a link of an
+unlike mention changed, or if links are not as before when all is undone.
 """
 
 import json
@@ -42,11 +42,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class Mention(NamedTuple):
-    """A gold mention. gold: ids that the knowledge base has. link: the pipeline's."""
+    """A gold mention.
+
+    forms: keys of its canonical forms, as written and with abbreviations expanded. gold: ids that
+    the knowledge base has. link: the pipeline's.
+    """
 
     doc: int
     index: int
-    text: str
+    forms: frozenset[int]
     gold: tuple[str, ...]
     link: str
 
@@ -96,6 +100,13 @@ class Bench:
         self.nlp, self.linker = nlp, find_linker(nlp)
         self.docs = [*DocBin(store_user_data=True).from_disk(gold).get_docs(nlp.vocab)][:n]
         kb = self.linker.kb
+        self.forms = [
+            [
+                frozenset(map(form_key, (ent.text, view.mention)))
+                for ent, view in zip(doc.ents, self.linker.views(doc, doc.ents), strict=True)
+            ]
+            for doc in self.docs
+        ]
         self.gold = [
             [
                 tuple(id_ for id_ in split_gold(ent.kb_id_, kb) if kb.resolve(id_))
@@ -117,9 +128,11 @@ class Bench:
             ]
 
     def mentions(self, linked: Sequence[Sequence[Any]]) -> Iterator[Mention]:
-        for number, (gold, links) in enumerate(zip(self.gold, linked, strict=True)):
-            for index, (ids, (text, link, *_)) in enumerate(zip(gold, links, strict=True)):
-                yield Mention(number, index, text, ids, link)
+        docs = zip(self.forms, self.gold, linked, strict=True)
+        for number, (forms, gold, links) in enumerate(docs):
+            mentions = zip(forms, gold, links, strict=True)
+            for index, (own, ids, (_, link, *_)) in enumerate(mentions):
+                yield Mention(number, index, own, ids, link)
 
     def measured(self, verdict: str, seed: int) -> dict[str, Any]:
         """Return counts for one division of the documents."""
@@ -146,10 +159,10 @@ class Bench:
             own[name] = sum(stays(verdict, each, now[each[:2]]) for each in wrong)
             self.linker.configure(**saved)
         self.linker.kb.remove_verdicts(source="benchmark")
-        forms = {form_key(each.text) for each in wrong}
+        forms = frozenset[int]().union(*(each.forms for each in wrong))
         others = [pair for pair in zip(before, after, strict=True) if pair[0].doc not in half]
-        like = [pair for pair in others if form_key(pair[0].text) in forms]
-        unlike = [pair for pair in others if form_key(pair[0].text) not in forms]
+        like = [pair for pair in others if pair[0].forms & forms]
+        unlike = [pair for pair in others if not pair[0].forms & forms]
         return {
             "verdict": verdict,
             "verdicts": len(wrong),
