@@ -120,7 +120,8 @@ def linked(
     linker = find_linker(nlp)
     lowest, linker.cfg["min_confidence"] = linker.cfg["min_confidence"], 0.0
     docs = (mention(nlp, word, *context) for word in words for context in CONTEXTS)
-    candidates = [doc.ents[0]._.get(CANDIDATES) for doc in nlp.pipe(docs)]
+    with nlp.select_pipes(enable=[linker.name]):
+        candidates = [doc.ents[0]._.get(CANDIDATES) for doc in nlp.pipe(docs)]
     linker.cfg["min_confidence"] = lowest
     for i, word in enumerate(words):
         of_word = candidates[i * len(CONTEXTS) : (i + 1) * len(CONTEXTS)]
