@@ -438,7 +438,7 @@ def _starts_of_words(text: str, words: Collection[str]) -> Iterator[int]:
 def _supported(found: list[Match]) -> list[Match]:
     """Return the matches without short acronyms whose entity has no longer name in the text."""
     short = [
-        len(each.text.removesuffix("s")) <= SHORT_ACRONYM
+        min(len(each.text), max(len(each.text) - 1, len(each.named.name))) <= SHORT_ACRONYM
         and each.variant != "abbreviation"
         and not each.named.is_added
         and is_acronym(each.named.name)

@@ -86,8 +86,9 @@ def plain_text(text: str) -> str:
     if text.isascii():
         return text
     lower = _SHARP_S.sub("β", visible_text(text).lower().translate(_LOOK_GREEK))
-    decomposed = unicodedata.normalize("NFKD", lower)
-    plain = ACCENTS.sub("", decomposed).translate(_PLAIN)
+    # A modifier letter may stand for a capital, or a letter that looks Greek.
+    decomposed = unicodedata.normalize("NFKD", lower).lower()
+    plain = ACCENTS.sub("", decomposed).translate(_LOOK_GREEK).translate(_PLAIN)
     return unicodedata.normalize("NFKC", _GREEK_LETTERS.sub(_spelt_out, plain))
 
 

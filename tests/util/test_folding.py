@@ -134,6 +134,9 @@ def test_symbols_have_no_spelling():
 @given(st.text())
 @example("0∂")
 @example("∆F508")
+@example("ᶲ")
+@example("ϒ")
+@example("ᴭ")
 def test_a_folded_name_has_the_spelling_of_the_name(text):
     assert spelling(fold_name(text)) == spelling(text)
 
