@@ -88,8 +88,8 @@ def link(
     part_chars: Characters of the texts of a part
 
     A doc of a .spacy file keeps its mentions: components that set mentions do not run. A text
-    longer than `nlp.max_length` is left out. RETURNS: the numbers of docs, of mentions and of those
-    linked to an entity, or the `link_rows` of a printed text.
+    longer than `nlp.max_length` is left out. RETURNS: the numbers of docs and of mentions, and as
+    `linked` of those with an entity, or the `link_rows` of a printed text.
 
     With --format, a damaged file is used up to the damage and named in the manifest. A worker that
     is lost costs its part alone and is replaced (docs/link-a-corpus.md).

@@ -437,6 +437,7 @@ def _starts_of_words(text: str, words: Collection[str]) -> Iterator[int]:
 
 def _supported(found: list[Match]) -> list[Match]:
     """Return the matches without short acronyms whose entity has no longer name in the text."""
+    # In the plural, a text has a letter more than its name.
     short = [
         min(len(each.text), max(len(each.text) - 1, len(each.named.name))) <= SHORT_ACRONYM
         and each.variant != "abbreviation"
