@@ -308,10 +308,11 @@ def _nil(name: str, cfg: Any, facts: dict[str, Any]) -> str:
     if least := cfg.get("min_confidence"):
         said.append(f"where the best candidate's confidence is below {least:.3f}")
     if fit and math.isclose(fit["min_confidence"], least, abs_tol=1e-6):
-        precision, of_nil = (f"{100 * fit[key]:.0f} %" for key in ("precision_known", "linked_nil"))
+        keys = "precision_known", "linked_other"
+        precision, others = (f"{100 * fit[key]:.0f} %" for key in keys)
         said.append(
             f"expected: {precision} of links are correct if the mention's entity is here, and "
-            f"{of_nil} of mentions without an entity are linked, too (by {fit['n']:,} names and "
+            f"{others} of mentions of other kinds are linked, too (by {fit['n']:,} names and "
             "mentions of the knowledge base, without gold mentions)"
         )
     if (threshold := cfg.get("threshold")) is not None:

@@ -397,7 +397,7 @@ def test_percentages_are_shown_only_for_100_names_or_more(n, stated):
         "n_with_other_names": n,
         "right_without_the_name": 0.5,
         "precision_known": 0.9,
-        "linked_nil": 0.1,
+        "linked_other": 0.1,
         "nil_share_by_label": {},
     }
     nlp = spacy.blank("en")

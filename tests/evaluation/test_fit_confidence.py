@@ -147,7 +147,7 @@ def test_a_fit_is_kept_in_the_pipeline(nlp, tmp_path):
     assert fit.confidence.trust == TRUST
     # What is nearer to its entity than to others is likelier.
     assert fit.confidence.vector_lead > 0
-    assert 0.9 <= fit.data["precision"] <= TRUST and 0 <= fit.data["linked_nil"] <= 1
+    assert 0.9 <= fit.data["precision"] <= TRUST and 0 <= fit.data["linked_other"] <= 1
     assert fit.data["nil_share"] == fit.confidence.nil_share == NIL_SHARE
     assert nlp.meta["krissel"]["confidence"]["krissel_linker"] == fit.data
     nlp.to_disk(tmp_path / "nlp")
@@ -175,7 +175,7 @@ def test_a_fit_depends_neither_on_blocks_nor_on_shared_searches(nlp, monkeypatch
 def test_higher_precision_links_fewer_mentions(nlp):
     fits = [fit_confidence(nlp, precision=precision) for precision in (0.5, 0.8, 0.95)]
     least = [fit.min_confidence for fit in fits]
-    linked = [fit.data["linked_nil"] for fit in fits]
+    linked = [fit.data["linked_other"] for fit in fits]
     assert least == sorted(least) and linked == sorted(linked, reverse=True)
     assert least[0] >= MIN_CONFIDENCE and least[-1] <= TRUST
 

@@ -24,6 +24,7 @@ from spacy_krissel.pipeline.linker.confidence import (
     PRIOR_OF_DOCUMENT,
     SHARE_EDGES,
     SPECIES_SHARPNESS,
+    UNNAMED_SPECIES,
     Confidence,
     shares_in_documents,
     with_confidence,
@@ -60,7 +61,7 @@ def test_confidence_matches_its_equation(pairs):
 
 @given(
     st.lists(st.tuples(SIMILAR, SIMILAR, st.integers(0, 2)), min_size=1, max_size=5),
-    st.tuples(*[SIMILAR] * 3),
+    st.tuples(*[st.floats(-4, 0)] * 3),
 )
 def test_confidence_with_several_species_matches_its_equation(candidates, odds):
     vector, lexical, kind = (list(each) for each in zip(*candidates, strict=True))
@@ -73,7 +74,8 @@ def test_confidence_with_several_species_matches_its_equation(candidates, odds):
             each: max(lexical[i] for i in range(len(kind)) if kind[i] == each) for each in kind
         }
         possible = [each for each in nearest if nearest[each] >= min(lexical[j], 0.9999)]
-        total = sum(math.exp(SPECIES_SHARPNESS * odds[each]) for each in possible)
+        weights = [math.exp(SPECIES_SHARPNESS * odds[each]) for each in possible]
+        total = sum(weights) + UNNAMED_SPECIES * (1 - max(weights))
         expected.append(own * math.exp(SPECIES_SHARPNESS * odds[kind[j]]) / total)
     of_species = np.array([kind]), np.array([[odds[each] for each in kind]])
     found, by_name = MODEL(np.array([vector]), np.array([lexical]), *of_species)

@@ -123,6 +123,19 @@ def test_an_ordinary_word_is_no_evidence_for_a_gene(tmp_path):
         assert confidence(nlp, text, word.upper(), f"{2 * i}") > 0.8
 
 
+def test_a_gene_of_a_species_that_the_text_does_not_name_is_unlikely(tmp_path):
+    """Genes of the fly are called "reduced" and "six"; other texts have these words, too."""
+    names = ("reduced", "six", "Sxl", "B4")
+    genes = [
+        *(Entity(f"F{i}", name, species="7227") for i, name in enumerate(names)),
+        *(Entity(f"{i}{of}", f"XYZ{i}", species=of) for i in range(8) for of in ("9606", "7227")),
+    ]
+    nlp = build(genes, tmp_path / "genes").nlp
+    for i, name in enumerate(names):
+        assert confidence(nlp, f"Patients had {name}", name, f"F{i}") < 0.05
+        assert confidence(nlp, f"In Drosophila, {name} was seen", name, f"F{i}") > 0.6
+
+
 def test_spellings_of_one_species_are_one_species(tmp_path):
     """Example: a gene of 9606 and a cell line of Homo sapiens."""
     genes = [Entity("1", "HELA1", species="9606"), Entity("2", "HELA1", species="Homo sapiens")]

@@ -35,12 +35,13 @@ def best_other(values, kinds, found):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def weights_above(lexical, least, kinds, weights, found):  # type: ignore[no-untyped-def]
+def weights_above(lexical, least, kinds, weights, missing, found):  # type: ignore[no-untyped-def]
     """Write the sum of the weights of kinds that have a candidate with a value of `least` or more
     to `found` (q, k).
 
     lexical: values of the candidates, -inf for none. least: for each candidate. weights: of its
-        kind. All (q, k). found: zeros.
+        kind, at most 1. All (q, k). missing: fraction of what the highest weight lacks to 1, which
+        is added. found: zeros.
     """
     n = lexical.shape[1]
     nearest, first = np.empty(n, lexical.dtype), np.empty(n, np.int64)
@@ -55,6 +56,9 @@ def weights_above(lexical, least, kinds, weights, found):  # type: ignore[no-unt
                 n_kinds += 1
             nearest[at] = max(nearest[at], lexical[query, own])
         for own in range(n):
+            highest = 0.0
             for at in range(n_kinds):
                 if nearest[at] >= least[query, own]:
                     found[query, own] += weights[query, first[at]]
+                    highest = max(highest, weights[query, first[at]])
+            found[query, own] += missing * (1 - highest)
