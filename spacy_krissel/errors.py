@@ -621,9 +621,9 @@ class Errors:
         "pipeline again, or undo the config's overrides in [components.{name}.model]."
     )
     K606 = (
-        "[K606] '{name}' has no names to find: the pipeline has no component '{linker}'. Expected "
-        "the linker whose knowledge base has the names (the setting `linker`), or names: "
-        "nlp.get_pipe('{name}').set_names([(name, id), …])"
+        "[K606] '{name}' has no names to find: {problem}. Expected the linker whose knowledge base "
+        "has the names (the setting `linker`), or names: nlp.get_pipe('{name}').set_names([(name, "
+        "id), …])"
     )
     K607 = (
         "[K607] '{name}' has no setting '{setting}'. Settings that can be changed on a loaded "
@@ -809,7 +809,8 @@ class Errors:
     )
     K679 = (
         "[K679] There is no name to review in '{path}': no krissel_finder found a mention in its "
-        "{n_docs} doc(s). Expected text, and a pipeline with a finder, as `krissel build` makes it."
+        "{n_docs} doc(s). Expected a pipeline with a finder, as `krissel build` makes it. "
+        "Texts that have mentions keep these alone."
     )
     K686 = (
         "[K686] {n} prototypes of '{name}' are references, which a small encoder cannot read. "
@@ -994,8 +995,7 @@ class Warnings:
     # Package `corpora` (K2xx, KW2xx).
     KW201 = (
         "[KW201] {count} record(s) were left out because they are not in the expected form: "
-        "{examples}. Expected the form named in the documentation of the reader; correct or "
-        "remove them."
+        "{examples}. Correct them, as their format has it (docs/formats.md), or remove them."
     )
     KW202 = (
         "[KW202] {count} document(s) were left out because an earlier document has the same id: "
@@ -1163,10 +1163,9 @@ class Warnings:
         "these; or add them with other ids."
     )
     KW629 = (
-        "[KW629] {n} of {total} corrections no longer apply to texts: the finder does not find "
-        "their mentions, which were names of the earlier release. Add such names with `krissel "
-        "correct`, by a table with the columns text, mentions, verdict and right_id. The first "
-        "mentions: {names}."
+        "[KW629] {n} of {total} corrections do not apply to texts: the finder does not find their "
+        "mentions, since the vocabulary has no such names. Add these with `krissel correct`, by a "
+        "table with the columns text, mentions, verdict and right_id. The first mentions: {names}."
     )
     KW681 = (
         "[KW681] The last line of '{path}' was cut off: its {n} bytes were written by a service "

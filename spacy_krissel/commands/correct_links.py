@@ -1,6 +1,9 @@
 """Correction of a linker by a table of links with a person's verdicts."""
 
+from collections.abc import Sequence
 from pathlib import Path
+
+from spacy.language import Language
 
 from ..corpora.link_table import (
     EXPECTED,
@@ -15,12 +18,14 @@ from ..kb.doc_verdicts import not_repeated
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import Origin
 from ..kb.verdicts import Verdict
-from ..pipeline.finder import KrisselFinder
+from ..mining.matcher import is_acronym
+from ..pipeline.finder import KrisselFinder, found_views, warn_not_found
 from ..pipeline.pipeline_io import (
     check_pipeline_output,
     find_finder,
     find_linker,
     load_pipeline,
+    name_finders,
     save_pipeline,
 )
 from ..pipeline.settings import LINKER
@@ -81,7 +86,8 @@ def correct(
 
     Raises KrisselError K204 if no row can be added, K005, K026 (output), K006 (an option that a
     table of names does not have), K610, K611, K620 (pipeline), and those of `open_lines`. Warns
-    KW201 of rows with unknown ids, or that cannot be read.
+    KW201 of rows with unknown ids, or that cannot be read, and KW629 of corrections whose mentions
+    the finder does not find.
     """
     check_pipeline_output(output)
     nlp = load_pipeline(pipeline)
@@ -121,6 +127,7 @@ def correct(
                 path=links, what="row to add", line=report["lines"], expected=EXPECTED
             )
         )
+    _check_found(nlp, found, name)
     if replace:
         linker.kb.remove_verdicts(source=source)
     new = linker.kb.add_verdicts(not_repeated(found, linker.kb.current))
@@ -131,6 +138,21 @@ def correct(
         **{key: report[key] for key in ("rows", "corrections", "rejections", "no_entity")},
         "new": len(new),
     }
+
+
+def _check_found(nlp: Language, verdicts: Sequence[Verdict], name: str) -> None:
+    """Warn KW629 of corrections whose mentions the linker's finders do not find. Acronyms do not
+    count: their texts may define them elsewhere."""
+    finders = name_finders(nlp, name)
+    right = {
+        each.view: each.right[0]
+        for each in verdicts
+        if each.right and not is_acronym(each.view.mention)
+    }
+    if finders and right:
+        lost = right.keys() - found_views(finders, [*right])
+        named = {view.mention: id_ for view, id_ in right.items() if view in lost}
+        warn_not_found(named, len(lost), len(verdicts))
 
 
 def _correct_names(finder: KrisselFinder, names: Path, kb: PrototypeKB) -> dict[str, int]:

@@ -48,8 +48,11 @@ def show(pipeline: str | Path, id: str, *, variants: bool = False, linker: str =
 
 
 def describe_variants(finder: KrisselFinder, text: str) -> str:
-    """Return what a finder finds in a text, the names that it does not find with the reason, and
-    the words that the names show to be equal, one per line."""
+    """Return what a finder finds in a text, one per line, or that it finds nothing.
+
+    Then come the names that it does not find, with the reason, and words that the names show to be
+    equal.
+    """
     found, refused = finder.finder().explain(text)
     lines = []
     for match in found:
@@ -59,10 +62,11 @@ def describe_variants(finder: KrisselFinder, text: str) -> str:
         )
     for (start, end), each in refused.items():
         lines.append(f"{text[start:end]}: not found as {each.name}: {REASON_MEANINGS[each.reason]}")
+    lines = lines or [NO_NAME]
     for word, others in finder.names().words_like(text).items():
         if others:
             lines.append(f"{word} = {', '.join(sorted(others))}")
-    return "\n".join(lines) or NO_NAME
+    return "\n".join(lines)
 
 
 def describe_entity(kb: PrototypeKB, id: str) -> str:

@@ -1,7 +1,6 @@
 """Update of a linker to another release of its ontology."""
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -23,9 +22,8 @@ from ..building.release import (
     share_with_a_name,
     shares_followed,
 )
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..errors import Errors, KrisselError
 from ..evaluation.confidence import NIL_SHARE, PRECISION, expected_links, fit_confidence
-from ..finding.finder import NameFinder
 from ..kb.snapshot import KBSnapshot
 from ..mentions.annotations import NIL
 from ..mentions.gold_mentions import ID_KEY, document_id
@@ -34,13 +32,14 @@ from ..ontology.entity import Entity
 from ..ontology.readers import detect_format
 from ..ontology.store import OntologyStore
 from ..ontology.vocabularies.cache import locate
+from ..pipeline.finder import found_views, warn_not_found
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import (
     check_pipeline_output,
     configure,
     find_linker,
-    finders_of,
     load_pipeline,
+    name_finders,
     save_pipeline,
     update_finders,
 )
@@ -381,7 +380,7 @@ def _updated(
     )
     changes = release.carry_over(kb)
     views = [*{view for each in changes if (view := _corrected(each)) is not None}]
-    found = _found(_name_finders(nlp, asked.name) if views else [], views)
+    found = found_views(name_finders(nlp, asked.name) if views else [], views)
     if linker.cfg.lexical_weight or linker.cfg.spelling_weight or kb.has_gold:
         kb.keep_lexical_index()
     linker.set_kb(kb)
@@ -392,7 +391,7 @@ def _updated(
             pipe.describe_candidates(release.store, kb)
     update_finders(nlp, asked.name)
     if found:
-        found -= _found(_name_finders(nlp, asked.name), list(found))
+        found -= found_views(name_finders(nlp, asked.name), list(found))
         changes = [*_without_mention(changes, found)]
     if nlp.meta.get("krissel", {}).get("calibration", {}).pop(asked.name, None):
         notes.append("`threshold` was fitted to the earlier release: run `krissel calibrate` again")
@@ -420,40 +419,19 @@ def _corrected(change: Change) -> View | None:
     return change.view if change.what == "correction" and change.change in HOLDING else None
 
 
-def _name_finders(nlp: Language, name: str) -> list[NameFinder]:
-    return [pipe.finder() for _, pipe in finders_of(nlp, name)]
-
-
-def _found(finders: Sequence[NameFinder], views: Sequence[View]) -> set[View]:
-    """Return the views whose mention any of the finders finds."""
-    texts = [view.left + view.mention + view.right for view in views]
-    return {
-        view
-        for finder in finders
-        for view, matches in zip(views, finder.find(texts), strict=True)
-        if any(
-            (len(view.left), len(view.left) + len(view.mention)) in (each.apart, *each.fragments)
-            for each in matches
-        )
-    }
-
-
 def _without_mention(changes: Iterable[Change], gone: Collection[View]) -> Iterator[Change]:
     """Yield the changes, and say which corrections have one of these mentions. Warns KW629 of such
     corrections."""
-    names: dict[str, str] = {}
+    lost: dict[str, str] = {}
     total = n = 0
     for each in changes:
         total += each.what == "correction"
         if (view := _corrected(each)) is not None and view in gone:
             n += 1
-            names[view.mention] = each.after[0]
+            lost[view.mention] = each.after[0]
             each = each._replace(change=NOT_FOUND)
         yield each
-    if n:
-        shown = ", ".join(f"'{name}' ({id_})" for name, id_ in [*names.items()][:FEW])
-        message = Warnings.KW629.format(n=n, total=total, names=shown)
-        warnings.warn(message, KrisselWarning, stacklevel=2)
+    warn_not_found(lost, n, total)
 
 
 def _name_changes(release: Release, notes: list[str]) -> Iterable[Change]:

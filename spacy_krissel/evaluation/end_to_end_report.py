@@ -29,7 +29,7 @@ KINDS = {
         "a parent, child or sibling of the correct entity, at a span that overlaps; – if no entity "
         "has a parent"
     ),
-    "wrong id": "the same span, any other id (corrections and contexts of your texts help)",
+    "wrong id": "the same span, any other id (corrections help)",
     "overlap": "another span that overlaps, and any other id",
     "missed": (
         "no prediction overlaps the gold mention (see added_names, general_names, lone_acronyms, "

@@ -257,7 +257,7 @@ def _check_end_to_end(
     if below and not end_to_end:
         raise wrong_setting("below", below, "only with end_to_end")
     if end_to_end and (given := next((name for name in excluded if excluded[name]), None)):
-        raise wrong_setting(given, excluded[given], "not with end_to_end")
+        raise wrong_setting(given, excluded[given], "none with end_to_end, which gives only texts")
 
 
 def _open_store(

@@ -168,7 +168,8 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
     if data["reliability"] is not None:
         bins = data["reliability"]["bins"]
         shares = ", ".join(
-            f"{percent(each['confidence'])} %: {percent(each['right'])} %" for each in bins
+            f"{percent(each['confidence'])} %: {percent(each['right'])} % of {each['n']:,}"
+            for each in bins
         )
         error = f"expected calibration error {data['reliability']['ece']:.3f}"
         facts.append(("confidence", f"{error}; correct at a confidence of {shares}"))

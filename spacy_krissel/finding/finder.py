@@ -30,7 +30,7 @@ VARIANT_MEANINGS: dict[Variant, str] = {
     "order": "has another word order, or lacks of and the: cleft of the palate",
     "word": (
         "has an equal word (renal, kidney), a general word for disease (kidney injury), or is the "
-        "adjective of a one-word name (psychotic)"
+        "adjective of a one-word name in -osis, -esis, -psy or -sion (psychotic)"
     ),
     "abbreviation": "is an abbreviation that the text defines, or has a shortened genus: E. coli",
     "coordination": "is the distant fragment of a coordination: palate in cleft lip and palate",
@@ -74,8 +74,8 @@ REASON_MEANINGS: dict[Reason, str] = {
     "case": "it has another case",
     "word": "it is a stop word, a number or a letter",
     "acronym": (
-        "it is an acronym of up to three letters, no longer name of its entity is in the text, "
-        "and `lone_acronyms` is false"
+        "it is an acronym of up to three letters, no longer name of its entity is in this text "
+        "(give the whole text), and `lone_acronyms` is false"
     ),
     "abbreviation": "the text defines it as an abbreviation, or as part of a definition",
 }

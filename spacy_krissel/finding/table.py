@@ -1,7 +1,7 @@
 """Names of a vocabulary by their bags of words, in files that are mapped."""
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from .substitutions import (
     is_in,
     substituted,
 )
-from .words import BARRIER, STRICT, TextWords, WordReader, hashed, stem, stems_of
+from .words import BARRIER, STRICT, TextWords, WordReader, hashed, stem, words_of
 
 # Longer names are not found.
 MAX_NAME_WORDS = 16
@@ -139,15 +139,19 @@ class NameBags:
         return cls(table.combine_chunks(), pa.table([[*ids]], schema=IDS_SCHEMA), arrays)
 
     def words_like(self, text: str) -> dict[str, list[str]]:
-        """Return the stems of the words of a text, each with those that the names show to be equal
-        to it. All names are read."""
-        stems = {word for name in _texts_of(self.names) for word in stems_of(name)}
-        by_key = dict(zip(hashed([*stems]).tolist(), stems, strict=True))
-        found: dict[str, list[str]] = {own: [] for own in stems_of(text)}
+        """Return the words of a text, each with those that the names show to be equal to it, in
+        their shortest form. All names are read."""
+        shortest: dict[str, str] = {}
+        for word in chain.from_iterable(map(words_of, _texts_of(self.names))):
+            own = stem(word)
+            shortest[own] = min(shortest.get(own, word), word, key=lambda form: (len(form), form))
+        by_key = dict(zip(hashed([*shortest]).tolist(), shortest, strict=True))
+        written = {stem(word): word for word in words_of(text)}
+        found: dict[str, list[str]] = {word: [] for word in written.values()}
         for word, by in equal_words(_words_of(self.names)):
             own, other = by_key.get(int(word), ""), by_key.get(int(by))
-            if own in found and other is not None:
-                found[own].append(other)
+            if own in written and other is not None:
+                found[written[own]].append(shortest[other])
         return found
 
     def find(self, words: TextWords) -> Runs:

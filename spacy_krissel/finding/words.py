@@ -75,10 +75,15 @@ def _without_s(word: str) -> str:
     return _SIBILANT.sub("", word)
 
 
-def stems_of(text: str) -> list[str]:
-    """Return the stems of the words of a text, without those that no name needs."""
+def words_of(text: str) -> list[str]:
+    """Return the folded words of a text, without those that no name needs."""
     words = to_american(fold_name(plain_letters(text).text)).split()
-    return [stem(word) for word in words if word not in SKIPPED]
+    return [word for word in words if word not in SKIPPED]
+
+
+def stems_of(text: str) -> list[str]:
+    """Return the stems of `words_of` a text."""
+    return [*map(stem, words_of(text))]
 
 
 def stops_of(text: str) -> str:

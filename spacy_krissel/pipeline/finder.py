@@ -3,9 +3,9 @@
 import tempfile
 import warnings
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from ..util.atomic import remove_folder
 from ..util.disk import coded_io
 from ..util.lock import Lock, WeakReference
 from ..util.settings import Settings
-from ..views import doc_texts
+from ..views import View, doc_texts
 from .pipe import KrisselPipe
 from .settings import FINDER, LINKER, FinderSettings
 
@@ -42,6 +42,8 @@ NAMES = "names"
 # File of the words that are too general to be a name, if they are not those that ship.
 GENERAL = "general.json"
 WORST = {"none": "name", "spelling": "spelling", "words": "word"}
+# Mentions of corrections that a warning shows.
+MAX_LOST = 5
 
 
 class KrisselFinder(KrisselPipe):
@@ -121,17 +123,22 @@ class KrisselFinder(KrisselPipe):
     def names(self) -> NameBags:
         """Return the table of names; if there is none, make it of the linker's knowledge base.
 
-        Raises KrisselError K606 if there is no such linker.
+        Raises KrisselError K606 if there is no such linker, or no name.
         """
         with self._lock:
             if self._names is None:
                 nlp = None if self._nlp is None else self._nlp()
                 if nlp is None or self.linker_name not in nlp.component_names:
-                    raise KrisselError(Errors.K606.format(name=self.name, linker=self.linker_name))
+                    problem = f"the pipeline has no component '{self.linker_name}'"
+                    raise KrisselError(Errors.K606.format(name=self.name, problem=problem))
                 linker: Any = nlp.get_pipe(self.linker_name)
                 kb = linker.kb
                 kb.check_filled()
                 self.read_names(kb)
+                if not self._names:
+                    self._names = None
+                    problem = f"'{self.linker_name}' has none, as with `--mentions-only`"
+                    raise KrisselError(Errors.K606.format(name=self.name, problem=problem))
             assert self._names is not None
             return self._names
 
@@ -415,3 +422,26 @@ def _said(match: Match) -> dict[str, Any]:
     if len(match.fragments) > 1:
         said["fragments"] = [list(fragment) for fragment in match.fragments]
     return said
+
+
+def found_views(finders: Sequence[NameFinder], views: Sequence[View]) -> set[View]:
+    """Return the views whose mention any of the finders finds."""
+    texts = [view.left + view.mention + view.right for view in views]
+    return {
+        view
+        for finder in finders
+        for view, matches in zip(views, finder.find(texts), strict=True)
+        if any(
+            (len(view.left), len(view.left) + len(view.mention)) in (each.apart, *each.fragments)
+            for each in matches
+        )
+    }
+
+
+def warn_not_found(lost: Mapping[str, str], n: int, total: int) -> None:
+    """Warn KW629 of n corrections whose mentions no finder finds, if n > 0. lost: their ids, by
+    mention."""
+    if n:
+        shown = ", ".join(f"'{name}' ({id_})" for name, id_ in islice(lost.items(), MAX_LOST))
+        message = Warnings.KW629.format(n=n, total=total, names=shown)
+        warnings.warn(message, KrisselWarning, stacklevel=3)

@@ -15,6 +15,7 @@ from thinc.api import set_gpu_allocator
 
 from ..distributed.processes import use_tf32
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setting
+from ..finding.finder import NameFinder
 from ..kb.directory import KIND as KB
 from ..util.atomic import check_parent, commit_folder, temporary_folder
 from ..util.manifest import check_replaceable, content_hash
@@ -260,6 +261,11 @@ def finders_of(nlp: Language, linker: str) -> list[tuple[str, KrisselFinder]]:
         for name, pipe in nlp.components
         if isinstance(pipe, KrisselFinder) and pipe.linker_name == linker
     ]
+
+
+def name_finders(nlp: Language, linker: str) -> list[NameFinder]:
+    """Return what finds names for a linker now. Raises as `KrisselFinder.finder`."""
+    return [pipe.finder() for _, pipe in finders_of(nlp, linker)]
 
 
 def find_finder(nlp: Language, linker: str = LINKER) -> KrisselFinder:

@@ -12,6 +12,7 @@ import spacy
 
 from spacy_krissel import Entity, KrisselError, KrisselWarning, add_gold, build, update
 from spacy_krissel.commands import update_linker
+from spacy_krissel.commands.correct_links import correct
 from spacy_krissel.commands.distill_encoder import distill
 from spacy_krissel.commands.update_linker import show_update
 from spacy_krissel.kb.prototype_kb import PrototypeKB
@@ -249,7 +250,9 @@ def test_names_that_a_release_loses_are_reported(run, tmp_path):
         ["a", "4", "12", "rachitis", "His ⟦rachitis⟧ hurt.", "C:1", "no", ""],
         ["a", "4", "12", "whatever", "His ⟦whatever⟧ hurt.", "", "", "C:0"],
     )
-    run("correct", tmp_path / "built", table, "-o", tmp_path / "linker")
+    # A correction whose text the finder does not find has no effect either, and is told at once.
+    with pytest.warns(KrisselWarning, match=r"KW629\] 1 of 4 .*: 'whatever' \(C:0\)\."):
+        correct(tmp_path / "built", table, tmp_path / "linker")
     later = write(
         tmp_path / "later.jsonl",
         [replace(each, aliases=()) for each in entities],

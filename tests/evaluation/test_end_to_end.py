@@ -344,7 +344,7 @@ def test_gold_labels_select_mentions_whatever_the_predicted_label(make_text_nlp,
 )
 def test_settings_of_another_evaluation_are_refused(make_nlp, docs, store, settings):
     (name,) = settings
-    with pytest.raises(KrisselError, match=f"K006.*{name}.*not with end_to_end"):
+    with pytest.raises(KrisselError, match=f"K006.*{name}.*none with end_to_end"):
         evaluate(make_nlp({}), docs, store, end_to_end=True, **settings)
     with pytest.raises(KrisselError, match="K006.*below.*only with end_to_end"):
         evaluate(make_nlp({}), docs, store, below=["D1"])

@@ -242,3 +242,16 @@ def test_disease_stands_for_other_general_words(pairs):
             at = table.bag_of(WordReader().read([text]).key)
             found = {table.id_of(row) for _, row, _ in table.names_of(at)} if at >= 0 else set()
             assert found == (listed or (of if len(of) == 1 else set()))
+
+
+def test_equal_words_are_shown_as_words():
+    """Not as stems: "diseas" is no word."""
+    roots = ("lung", "liver", "heart", "brain", "nerve", "gland", "bone", "skin", "eye", "ear")
+    pairs = [
+        (f"{root} {word}", row)
+        for row, root in enumerate(roots)
+        for word in ("diseases", "disease", "disorder")
+    ]
+    table = NameBags.of(pairs, [f"E{row}" for row in range(len(roots))])
+    assert table.words_like("Lung diseases") == {"lung": [], "diseases": ["disorder"]}
+    assert table.words_like("a disorder")["disorder"] == ["disease"]

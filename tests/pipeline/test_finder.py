@@ -17,7 +17,14 @@ from spacy.training import Example
 from spacy.util import compile_infix_regex
 from test_verdicts import said as annotated
 
-from spacy_krissel import Entity, add_corrections, add_rejections, build
+from spacy_krissel import (
+    Entity,
+    PrototypeSource,
+    add_corrections,
+    add_rejections,
+    build,
+    build_prototypes,
+)
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.mentions.annotations import spans_of
 from spacy_krissel.mentions.discontinuous import holds_fragments, read_fragments
@@ -310,6 +317,18 @@ def test_without_names_raises():
     assert list(nlp.pipe([])) == []
     nlp.get_pipe("mine").set_names(NAMES)
     assert len(nlp("A cold.").ents) == 1
+
+
+def test_without_a_name_in_the_knowledge_base_raises(toy_store, toy_shards):
+    """Example: a knowledge base of mined mentions alone."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("krissel_linker")
+    nlp.initialize()
+    build_prototypes(nlp, PrototypeSource(toy_store, toy_shards, mentions_only=True))
+    nlp.add_pipe("krissel_finder", before="krissel_linker")
+    for _ in range(2):
+        with pytest.raises(KrisselError, match="K606.*'krissel_linker' has none"):
+            nlp("A cold.")
 
 
 def test_with_an_empty_knowledge_base_raises():
