@@ -238,12 +238,23 @@ def expected_counts(old: Terms, new: Terms, gold: Iterable[Gold]) -> Counter[tup
     for id_, names in before.items():
         counts["name", "added"] += len(set(new.names[id_]) - names)
         counts["name", "removed"] += len(names - set(new.names[id_]))
-    for each in set(gold):
-        (known,) = old.leads_to(each.id)
+    listed, now = (
+        {_number_free(name) for names in release.names.values() for name in names}
+        for release in (old, new)
+    )
+    for mention in set(gold):
+        (known,) = old.leads_to(mention.id)
         found = new.leads_to(known)
         change = "followed" if found != {known} else "kept"
+        if _number_free(mention.text[mention.start : mention.end]) in listed - now:
+            change = "not found now"
         counts["correction", change if len(found) == 1 else "inactive"] += 1
     return +counts
+
+
+def _number_free(name: str) -> str:
+    """Return what the singular and the plural of a name share."""
+    return name.lower().rstrip("s")
 
 
 def gold_of(nlp: Any) -> set[tuple[str, int, int]]:

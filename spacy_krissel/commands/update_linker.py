@@ -119,7 +119,7 @@ UNLISTED = (
 )
 TITLES = {
     "entity": "Entities",
-    "name": "Names of entities that stay",
+    "name": "Names of entities that stay or merge",
     "correction": "Corrections",
     "rejection": "Rejections",
     "no entity": "Without an entity",
