@@ -307,7 +307,8 @@ def _nil(name: str, cfg: Any, facts: dict[str, Any]) -> str:
     fit, calibrated = (facts.get(key, {}).get(name) for key in ("confidence", "calibration"))
     if least := cfg.get("min_confidence"):
         said.append(f"where the best candidate's confidence is below {least:.3f}")
-    if fit and math.isclose(fit["min_confidence"], least, abs_tol=1e-6):
+    # A fit of an earlier version lacks what is stated.
+    if fit and "linked_other" in fit and math.isclose(fit["min_confidence"], least, abs_tol=1e-6):
         keys = "precision_known", "linked_other"
         precision, others = (f"{100 * fit[key]:.0f} %" for key in keys)
         said.append(

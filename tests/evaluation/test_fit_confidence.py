@@ -29,6 +29,7 @@ from spacy_krissel.evaluation.records import read_records, write_records
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.lexical.phrases import read_phrases
 from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.pipeline.pipeline_io import save_pipeline
 from spacy_krissel.views import name_view
 
 pytestmark = pytest.mark.slow
@@ -159,6 +160,17 @@ def test_a_fit_is_kept_in_the_pipeline(nlp, tmp_path):
     first, second = (linker.likeness.to_bytes() for linker in linkers)
     assert first == second
     assert fit_confidence(nlp, precision=0.9).data == fit.data
+
+
+def test_a_fit_of_an_earlier_version_does_not_prevent_saving(nlp, tmp_path):
+    data = fit_confidence(nlp).data
+    save_pipeline(nlp, tmp_path / "one", name="krissel_linker")
+    del data["linked_other"]
+    save_pipeline(nlp, tmp_path / "two", name="krissel_linker")
+    stated = [
+        "other kinds" in (tmp_path / name / "meta.json").read_text() for name in ("one", "two")
+    ]
+    assert stated == [True, False]
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.3])
