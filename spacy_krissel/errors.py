@@ -810,7 +810,7 @@ class Errors:
     K679 = (
         "[K679] There is no name to review in '{path}': no krissel_finder found a mention in its "
         "{n_docs} doc(s). Expected a pipeline with a finder, as `krissel build` makes it. "
-        "Texts that have mentions keep these alone."
+        "It finds nothing in texts that have mentions."
     )
     K686 = (
         "[K686] {n} prototypes of '{name}' are references, which a small encoder cannot read. "
@@ -1164,8 +1164,8 @@ class Warnings:
     )
     KW629 = (
         "[KW629] {n} of {total} corrections do not apply to texts: the finder does not find their "
-        "mentions, since the vocabulary has no such names. Add these with `krissel correct`, by a "
-        "table with the columns text, mentions, verdict and right_id. The first mentions: {names}."
+        "mentions. Add them as names with `krissel correct`, by a table with the columns text, "
+        "mentions, verdict and right_id. The first mentions: {names}."
     )
     KW681 = (
         "[KW681] The last line of '{path}' was cut off: its {n} bytes were written by a service "

@@ -144,15 +144,12 @@ def _check_found(nlp: Language, verdicts: Sequence[Verdict], name: str) -> None:
     """Warn KW629 of corrections whose mentions the linker's finders do not find. Acronyms do not
     count: their texts may define them elsewhere."""
     finders = name_finders(nlp, name)
-    right = {
-        each.view: each.right[0]
-        for each in verdicts
-        if each.right and not is_acronym(each.view.mention)
-    }
+    corrections = [each for each in verdicts if each.right]
+    right = {each.view: each.right[0] for each in corrections if not is_acronym(each.view.mention)}
     if finders and right:
         lost = right.keys() - found_views(finders, [*right])
         named = {view.mention: id_ for view, id_ in right.items() if view in lost}
-        warn_not_found(named, len(lost), len(verdicts))
+        warn_not_found(named, len(lost), len(corrections))
 
 
 def _correct_names(finder: KrisselFinder, names: Path, kb: PrototypeKB) -> dict[str, int]:

@@ -251,7 +251,7 @@ def test_names_that_a_release_loses_are_reported(run, tmp_path):
         ["a", "4", "12", "whatever", "His ⟦whatever⟧ hurt.", "", "", "C:0"],
     )
     # A correction whose text the finder does not find has no effect either, and is told at once.
-    with pytest.warns(KrisselWarning, match=r"KW629\] 1 of 4 .*: 'whatever' \(C:0\)\."):
+    with pytest.warns(KrisselWarning, match=r"KW629\] 1 of 3 .*: 'whatever' \(C:0\)\."):
         correct(tmp_path / "built", table, tmp_path / "linker")
     later = write(
         tmp_path / "later.jsonl",
