@@ -39,6 +39,9 @@ VARIANTS: tuple[Variant, ...] = ("name", "spelling", "form", "order", "word")
 SPELLING, FORM, ORDER, WORD = range(1, len(VARIANTS))
 # Maximum number of words that are searched for one by one.
 FEW_WORDS = 8
+# Texts whose name is remembered. Each keeps strings among those of the documents, whose memory is
+# given back in large pieces: 65,536 texts cost a process 75 MiB more than 8,192, and are no faster.
+MAX_NAMED = 1 << 13
 _GREEK = frozenset(map(stem, GREEK_NAMES.values()))
 _OPENING = re.compile(r"[(\[]")
 _WORD = re.compile(r"[^\W_]+")
@@ -144,11 +147,11 @@ class NameFinder:
         self._worst = VARIANTS.index(worst)
         self._use_abbreviations, self._lone_acronyms = use_abbreviations, lone_acronyms
         self._reader = WordReader()
-        self._named: Remembered[tuple[str, int, int, bool], Named | Refused] = Remembered()
+        self._named: Remembered[tuple[str, int, int, bool], Named | Refused] = Remembered(MAX_NAMED)
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what was read, which another thread may change meanwhile.
-        return {**vars(self), "_reader": WordReader(), "_named": Remembered()}
+        return {**vars(self), "_reader": WordReader(), "_named": Remembered(MAX_NAMED)}
 
     def find(self, texts: Sequence[str]) -> list[list[Match]]:
         """Return the matches in each text, from left to right."""

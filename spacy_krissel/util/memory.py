@@ -44,12 +44,19 @@ def trim_heap() -> None:
 
 
 class Remembered(dict[Key, Value]):
-    """A dictionary that is emptied before an item is added to `MAX_REMEMBERED` others.
+    """A dictionary that is emptied before an item is added to `most` others.
 
     Another thread may empty it at any time: read an item once, with `get` or in a `try`.
     """
 
+    # A copy is filled before it has its own.
+    _most = MAX_REMEMBERED
+
+    def __init__(self, most: int | None = None) -> None:
+        super().__init__()
+        self._most = MAX_REMEMBERED if most is None else most
+
     def __setitem__(self, key: Key, value: Value) -> None:
-        if len(self) >= MAX_REMEMBERED:
+        if len(self) >= self._most:
             self.clear()
         super().__setitem__(key, value)

@@ -15,7 +15,6 @@ from spacy_krissel.finding.case import has_case
 from spacy_krissel.finding.common import bundled_general_words
 from spacy_krissel.finding.finder import NameFinder
 from spacy_krissel.finding.table import MAX_NAME_WORDS, NameBags
-from spacy_krissel.util import memory
 
 NAMES = {
     "cleft palate": "cp",
@@ -436,7 +435,7 @@ def check(text, matches, nested):
 
 
 def test_threads_share_a_finder(monkeypatch):
-    monkeypatch.setattr(memory, "MAX_REMEMBERED", 5)
+    monkeypatch.setattr(module, "MAX_NAMED", 5)
     own, chance = finder(COORDINATED), random.Random(0)
     words = "cleft lip palate lung breast ovarian cancer and , (CP) anemia headaches".split()
     texts = [" ".join(chance.choices(words, k=30)) for _ in range(200)]

@@ -1,6 +1,8 @@
 """Mapped arrays that give their memory back, collections of garbage, and what is remembered."""
 
+import copy
 import gc
+import pickle
 import re
 import sys
 from pathlib import Path
@@ -54,9 +56,19 @@ def test_thresholds_of_collections_are_restored(before, within):
         gc.set_threshold(*own)
 
 
-def test_what_is_remembered_is_bounded(monkeypatch):
-    monkeypatch.setattr(memory, "MAX_REMEMBERED", 3)
-    found = Remembered()
+@pytest.mark.parametrize("most", [None, 3])
+def test_what_is_remembered_is_bounded(monkeypatch, most):
+    monkeypatch.setattr(memory, "MAX_REMEMBERED", 3 if most is None else 10)
+    found = Remembered(most)
     for number in range(10):
         found[number] = str(number)
         assert found[number] == str(number) and len(found) <= 3
+
+
+def test_what_is_remembered_can_be_copied():
+    found = Remembered(2)
+    found["a"], found["b"] = 1, 2
+    for other in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
+        assert other == found
+        other["c"] = 3
+        assert other == {"c": 3}
