@@ -1159,8 +1159,8 @@ class Warnings:
     )
     KW628 = (
         "[KW628] '{name}' does not find {n} of its {total} `added_names`, since the knowledge base "
-        "lacks their entities: {names}. They are kept, and found again with a release that has "
-        "these; or add them with other ids."
+        "lacks their entities, or has split them: {names}. They are kept, and found again with a "
+        "release that has these; or add them with other ids."
     )
     KW629 = (
         "[KW629] {n} of {total} corrections do not apply to texts: the finder does not find their "

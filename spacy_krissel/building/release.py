@@ -141,7 +141,7 @@ class Release:
             elif len(found) == 1 and names[id_] != name:
                 change = "renamed"
             if change:
-                yield Change("entity", change, (id_, name), _after(found, names))
+                yield Change("entity", change, (id_, name), entity_after(found, names))
         returned = set()
         for id_, name in zip(self.earlier.ids, self.earlier.names, strict=True):
             if (target := self.moved(id_)) is not None:
@@ -248,7 +248,8 @@ class Release:
                     change = self._change_of(id_, was_inactive)
                     if change in TO_OVERRULE and self._is_replaced(verdict, number):
                         change = OVERRULED
-                    before, after = (id_, snapshot[id_].name), _after(self.targets[id_], self.names)
+                    before = id_, snapshot[id_].name
+                    after = entity_after(self.targets[id_], self.names)
                     what = "correction" if id_ in verdict.right else "rejection"
                     said = Change(what, change, before, after, *at)
                     changes.setdefault((id_, (what, origin, view)), said)
@@ -284,7 +285,7 @@ class Release:
         return first, second
 
     def _change(self, prototype: Prototype, before: tuple[str, str], was_inactive: bool) -> Change:
-        after = _after(self.targets[prototype.entity], self.names)
+        after = entity_after(self.targets[prototype.entity], self.names)
         change = self._change_of(prototype.entity, was_inactive)
         what = "correction" if prototype.kind == "gold" else "own name"
         # A verdict counts more than a gold mention, whichever is later.
@@ -411,7 +412,7 @@ def reusing_vectors(encode: Encode, kb: KBSnapshot) -> Encode:
     return encode_new
 
 
-def _after(found: Sequence[str], names: Mapping[str, str]) -> tuple[str, str]:
+def entity_after(found: Sequence[str], names: Mapping[str, str]) -> tuple[str, str]:
     """Return id and name of the entity that an id leads to; no id, but all of them as the name, if
     there are several."""
     return (found[0], names[found[0]]) if len(found) == 1 else ("", " | ".join(found))

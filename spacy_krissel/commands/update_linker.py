@@ -18,6 +18,7 @@ from ..building.release import (
     Change,
     Release,
     ReleaseSource,
+    entity_after,
     reusing_vectors,
     share_with_a_name,
     shares_followed,
@@ -35,6 +36,7 @@ from ..ontology.vocabularies.cache import locate
 from ..pipeline.finder import found_views, warn_not_found
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import (
+    AddedName,
     check_pipeline_output,
     configure,
     find_linker,
@@ -389,7 +391,7 @@ def _updated(
     for _, pipe in nlp.components:
         if isinstance(pipe, KrisselReranker) and pipe.linker_name == asked.name:
             pipe.describe_candidates(release.store, kb)
-    update_finders(nlp, asked.name)
+    changes += _added_name_changes(release, update_finders(nlp, asked.name))
     if found:
         found -= found_views(name_finders(nlp, asked.name), list(found))
         changes = [*_without_mention(changes, found)]
@@ -417,6 +419,22 @@ def _updated(
 def _corrected(change: Change) -> View | None:
     """Return the mention of a correction that holds in the release; None for other changes."""
     return change.view if change.what == "correction" and change.change in HOLDING else None
+
+
+def _added_name_changes(release: Release, added: Iterable[AddedName]) -> Iterator[Change]:
+    """Yield what becomes of the finders' `added_names`."""
+    for name, id_, was_active, entities in added:
+        earlier = release.old if was_active else release.old.inactive
+        known = None if earlier is None else earlier.resolve(id_)
+        before = (id_, "") if earlier is None or known is None else (known, earlier[known].name)
+        if len(entities) != 1:
+            change = "inactive" if was_active else "still inactive"
+        elif not was_active:
+            change = "active again"
+        else:
+            change = "kept" if entities[0] == before[0] else "followed"
+        after = entity_after(entities, release.names)
+        yield Change("own name", change, before, after, view=View("", name, ""))
 
 
 def _without_mention(changes: Iterable[Change], gone: Collection[View]) -> Iterator[Change]:

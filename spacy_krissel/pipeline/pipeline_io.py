@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import spacy
 from spacy.language import Language
@@ -276,19 +276,38 @@ def find_finder(nlp: Language, linker: str = LINKER) -> KrisselFinder:
     raise KrisselError(Errors.K620.format(linker=linker, found=found))
 
 
-def update_finders(nlp: Language, linker: str) -> None:
+class AddedName(NamedTuple):
+    """One of a finder's `added_names`, with the id that was given.
+
+    was_active: it was found before. entities: the ids that its id leads to, exactly one if it is
+        found now (a person has to choose between several).
+    """
+
+    name: str
+    id: str
+    was_active: bool
+    entities: list[str]
+
+
+def update_finders(nlp: Language, linker: str) -> list[AddedName]:
     """Give the finders of a linker the names of its knowledge base.
 
-    `added_names` whose entities it lacks are kept in the pipeline's meta, and are found again as
-    soon as it has them. Warns KW628 of these names.
+    `added_names` whose entities it lacks, or has split, are kept in the pipeline's meta, and are
+    found again as soon as it has them. Warns KW628 of these names.
+
+    RETURNS: the `added_names` of all finders.
     """
+    found: list[AddedName] = []
     for name, pipe in finders_of(nlp, linker):
         kb = find_linker(nlp, linker).kb
         pipe.read_names(kb)
         inactive = nlp.meta.setdefault("krissel", {}).setdefault(INACTIVE_NAMES, {})
-        added = {**inactive.pop(name, {}), **pipe.cfg.added_names}
-        gone = {text: id_ for text, id_ in added.items() if kb.resolve(id_) is None}
+        active = pipe.cfg.added_names
+        added = {**inactive.pop(name, {}), **active}
+        own = [AddedName(text, id_, text in active, kb.owners(id_)) for text, id_ in added.items()]
+        gone = {each.name: each.id for each in own if len(each.entities) != 1}
         pipe.cfg.added_names = {text: id_ for text, id_ in added.items() if text not in gone}
+        found += own
         if gone:
             inactive[name] = gone
             names = ", ".join(f"'{text}' ({id_})" for text, id_ in gone.items())
@@ -298,6 +317,7 @@ def update_finders(nlp: Language, linker: str) -> None:
             warnings.warn(message, KrisselWarning, stacklevel=2)
         elif not inactive:
             del nlp.meta["krissel"][INACTIVE_NAMES]
+    return found
 
 
 def within_max_length(

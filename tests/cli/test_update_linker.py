@@ -285,6 +285,53 @@ def test_names_that_a_release_loses_are_reported(run, tmp_path):
     assert not update(tmp_path / "named", later, min_kept=0).counts["correction", "not found now"]
 
 
+def test_names_that_were_given_to_the_finder_are_reported(tmp_path):
+    """As corrections: followed to one entity, inactive without one or with several."""
+    build(FIRST, tmp_path / "built")
+    nlp = spacy.load(tmp_path / "built")
+    added = {"whistling": "A:1", "sore toe": "A:3", "sailor": "A:4", "runny": "A:5", "spots": "A:6"}
+    configure(nlp, "krissel_finder", added_names=added)
+    pipeline_io.save_pipeline(nlp, tmp_path / "linker", name="krissel_linker")
+
+    def become(updated):
+        return {
+            each.view.mention: (each.change, each.before[0], *each.after)
+            for each in updated.changes
+            if each.what == "own name"
+        }
+
+    second = write(tmp_path / "second.jsonl", SECOND)
+    with pytest.warns(KrisselWarning, match=r"KW628.*2 of its 5 .*'runny' \(A:5\), 'spots'"):
+        found = update(
+            *(tmp_path / "linker", second, tmp_path / "newer"),
+            report=tmp_path / "changes.tsv",
+            min_kept=0,
+        )
+    assert become(found) == {
+        "whistling": ("kept", "A:1", "A:1", "Asthma"),
+        "sore toe": ("followed", "A:3", "A:2", "rickets"),
+        "sailor": ("followed", "A:4", "A:7", "scurvy"),
+        "runny": ("inactive", "A:5", "", "A:8 | A:9"),
+        "spots": ("inactive", "A:6", "", ""),
+    }
+    assert "Names that were added by hand: 1 kept, 2 followed, 2 inactive" in show_update(
+        found, None, None
+    )
+    rows = [[*each.values()] for each in rows_of(tmp_path / "changes.tsv")]
+    assert ["own name", "inactive", "A:6", "measles", "", "", "spots"] in [
+        each[:6] + each[9:10] for each in rows
+    ]
+    newer = spacy.load(tmp_path / "newer")
+    assert [ent.kb_id_ for ent in newer("A sailor with a sore toe and spots.").ents] == [
+        *("A:7", "A:2")
+    ]
+    with pytest.warns(KrisselWarning, match="KW628"):
+        still = update(tmp_path / "newer", second)
+    assert become(still)["spots"] == ("still inactive", "A:6", "", "")
+    back = update(tmp_path / "newer", write(tmp_path / "back.jsonl", [*SECOND, *FIRST[4:]]))
+    assert become(back)["spots"] == ("active again", "A:6", "A:6", "measles")
+
+
 def test_settings_and_other_components_stay(linker, second, tmp_path):
     nlp = spacy.load(linker)
     configure(nlp, "krissel_linker", threshold=0.1, types_by_label={"D": ["Disease"]})

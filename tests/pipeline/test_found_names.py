@@ -287,6 +287,13 @@ def test_added_name_is_linked_by_an_alternative_id(pipeline, n_process):
     assert ("nosebleed", "D3") in [(ent.text, ent.kb_id_) for doc in docs for ent in doc.ents]
 
 
+def test_an_added_name_is_a_synonym(pipeline):
+    nlp = spacy.load(pipeline)
+    find_finder(nlp).cfg.added_names = {"nose that bleeds": "D3"}
+    (best, *_) = nlp("A Nose that bleeds.").ents[0]._.krissel_candidates
+    assert (best["id"], best["match"]) == ("D3", "synonym")
+
+
 def test_added_names_of_lost_entities_are_kept_with_a_warning(pipeline, tmp_path):
     """They are found again by a linker that has the entity."""
     nlp = spacy.load(pipeline)

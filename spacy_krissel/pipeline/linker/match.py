@@ -29,7 +29,8 @@ def match_codes(query: Query, result: SearchResult) -> np.ndarray:
 
     A mention is compared as written. If the document defines an abbreviation in it, the expanded
     text is compared too: any match of that alone is an abbreviation. An entity whose name the
-    mention was found by in other words, or read in other words, is a variant.
+    mention was found by in other words, or read in other words, is a variant. A name that a person
+    added is a synonym.
     """
     entities = result.entities
     lexical = result.parts.get("lexical")
@@ -58,7 +59,9 @@ def match_codes(query: Query, result: SearchResult) -> np.ndarray:
     codes[query.reworded] = np.minimum(codes[query.reworded], VARIANT)
     for row, found in query.found.items():
         named = found.has(entities[row])
-        if found.variant in WORD_VARIANTS:
+        if found.is_added:
+            codes[row, named] = np.maximum(codes[row, named], SYNONYM)
+        elif found.variant in WORD_VARIANTS:
             codes[row, named] = VARIANT
         elif found.variant == "abbreviation":
             codes[row, named] = np.minimum(codes[row, named], ABBREVIATION)

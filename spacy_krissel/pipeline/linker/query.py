@@ -219,10 +219,11 @@ class Names(NamedTuple):
 
 class Found(NamedTuple):
     """Rows of the entities that have the name by which the finder found a mention, and the variant
-    of the name that the text has."""
+    of the name that the text has. is_added: a person added the name, which the entities lack."""
 
     entities: list[int]
     variant: str
+    is_added: bool = False
 
     def has(self, entities: np.ndarray) -> np.ndarray:
         """Return which of the `entities` (n,) are among them: (n,)."""

@@ -9,6 +9,7 @@ from ....kb.snapshot import KBSnapshot
 from ....mentions.annotations import FOUND
 from ....mentions.discontinuous import holds_fragments
 from ....mentions.general_words import is_reading
+from ....util.folding import spelling
 from ....views import with_mention
 from ...settings import LinkerSettings
 from ..query import Found, Query
@@ -39,7 +40,7 @@ class FoundTerm(Term):
     def prepare(self, query: Query) -> None:
         for row, said in self._said(query):
             if entities := query.kb.entities.known_rows(said["ids"]):
-                query.found[row] = Found(entities, said["variant"])
+                query.found[row] = Found(entities, said["variant"], _is_added(said))
                 name = _known_name(query.kb, said["name"], entities)
                 query.views[row] = with_mention(query.views[row], name)
                 query.texts[row] = name
@@ -65,9 +66,11 @@ class FoundTerm(Term):
     def propose(self, query: Query, known: np.ndarray, k: int) -> np.ndarray | None:
         if not query.found:
             return None
-        proposed = np.full((len(query), max(len(rows) for rows, _ in query.found.values())), -1)
-        for row, (entities, _) in query.found.items():
-            proposed[row, : len(entities)] = entities
+        proposed = np.full(
+            (len(query), max(len(each.entities) for each in query.found.values())), -1
+        )
+        for row, found in query.found.items():
+            proposed[row, : len(found.entities)] = found.entities
         return proposed
 
     def score(self, query: Query, pairs: Pairs) -> np.ndarray | None:
@@ -79,6 +82,12 @@ class FoundTerm(Term):
             here = slice(edges[row], edges[row + 1])
             scores[here] = np.where(found.has(pairs.entities[here]), 0, LOSS)
         return scores
+
+
+def _is_added(said: dict[str, Any]) -> bool:
+    """Return whether a text is an added name: as written, it is none of the vocabulary."""
+    text, name = said["text"], said["name"]
+    return said["variant"] == "name" and text != name and spelling(text) != spelling(name)
 
 
 def _known_name(kb: KBSnapshot, name: str, entities: Sequence[int]) -> str:
