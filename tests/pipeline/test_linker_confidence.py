@@ -1,5 +1,6 @@
 """The confidence of candidates: its equation, and what a linker does with it."""
 
+import functools
 import itertools
 import math
 import operator
@@ -281,6 +282,37 @@ def test_other_mentions_of_a_document_tell_the_fraction_without_an_entity(nlp):
     # A mention is no evidence for itself, and a listed name needs none.
     assert confidence("asthmatic cough, asthmatic cough") == pytest.approx(alone)
     assert others["rickets"] == known["rickets"]
+
+
+@given(
+    st.sampled_from(["motor", "moderately", "mouse"]),
+    st.sampled_from(["stem", "septum", "salivary", "speech"]),
+)
+def test_a_short_form_of_other_words_is_no_evidence_for_its_name(toy_store, first, second):
+    nlp = _with_spelling(toy_store)
+
+    def confidence(long):
+        doc = nlp(f"{long} (MS) was seen. MS is here." if long else "MS is here.")
+        best = max(doc.ents[-1]._.krissel_candidates, key=operator.itemgetter("confidence"))
+        return best["name"], best["confidence"]
+
+    alone, same, other = map(confidence, ("", "multiple sclerosis", f"{first} {second}"))
+    # Two entities have the name.
+    assert alone[1] > 0.4 and same == ("multiple sclerosis", 0.95)
+    assert other[1] < 0.3
+
+
+@functools.cache
+def _with_spelling(store):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "Disease", "pattern": "MS"}])
+    names = spacy.blank("en")
+    names.add_pipe("krissel_linker", config={"lexical_weight": 0.3, "spelling_weight": 0.2})
+    names.initialize()
+    build_prototypes(names, PrototypeSource(store, class_names=False))
+    nlp.add_pipe("krissel_linker", source=names)
+    nlp.get_pipe("krissel_linker").cfg["confidence"] = vars(MODEL)
+    return nlp
 
 
 def test_candidates_with_one_name_share_the_confidence_unless_species_decide():

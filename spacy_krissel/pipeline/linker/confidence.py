@@ -15,7 +15,7 @@ from ...lexical.index import SAME_SPELLING
 from ...lexical.phrases import is_ordinary
 from ...mentions.species import taxon_numbers
 from ..settings import LinkerSettings
-from .match import LABEL, MENTION
+from .match import LABEL, MENTION, MIN_SIMILAR
 from .query import Query
 
 # Lowest lexical similarity of texts with the same canonical form, and the lowest lead of a name
@@ -331,8 +331,10 @@ def with_confidence(query: Query, result: SearchResult, settings: LinkerSettings
         return result
     vector, lexical, named = similarities(query, result)
     if "spelling" in result.parts:
-        # A name that is spelt so is that name.
-        is_spelt = result.parts["spelling"] > 0
+        # A name that is spelt so is that name, unless the document says that the mention is short
+        # for other words: no "SLE" is the cell line SLE in a text on systemic lupus erythematosus.
+        is_spelt, longer = result.parts["spelling"] > 0, query.lexical.alternatives.mentions
+        is_spelt[longer] &= lexical[longer] >= MIN_SIMILAR
         lexical, named = (
             np.where(is_spelt, np.maximum(each, np.float32(SAME_SPELLING)), each)
             for each in (lexical, named)
