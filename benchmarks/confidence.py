@@ -3,9 +3,12 @@
     python benchmarks/confidence.py PIPELINE GOLD.spacy [--label Disease] [--texts] [--as-built]
     python benchmarks/confidence.py PIPELINE GOLD.spacy --as-built --curve coverage.json --name NCBI
 
-Mentions with another label than the given ones count as mentions without an entity. The confidence
-is fitted again for each seed; with `--texts` the fraction of mentions without an entity is fitted
-to the mentions of GOLD and their labels, without their ids.
+Mentions with another label than the given ones count as mentions without an entity. With `--others
+STORE`, the ontology of their gold ids, they have the entities with a name of their gold entity, in
+any spelling: a vocabulary of chemicals may have the proteins that a corpus annotates as genes.
+
+The confidence is fitted again for each seed; with `--texts` the fraction of mentions without an
+entity is fitted to the mentions of GOLD and their labels, without their ids.
 
 For each seed, of all mentions and of those with an entity ("known"): the expected calibration error
 of the best candidate's confidence in ten bins (ECE), and the area under the precision-coverage
@@ -26,8 +29,11 @@ from wasabi import msg
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.evaluation.confidence import fit_confidence
+from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.lexical.ngrams import Spellings
 from spacy_krissel.mentions.annotations import CANDIDATES, spans_of
 from spacy_krissel.mentions.gold_mentions import split_gold
+from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
 
 N_BINS = 10
@@ -54,6 +60,9 @@ def main(
     label: Annotated[
         list[str] | None, typer.Option(help="Label of mentions that may have an entity")
     ] = None,
+    others: Annotated[
+        Path | None, typer.Option(help="Store with the gold ids of the other labels")
+    ] = None,
     texts: Annotated[bool, typer.Option(help="Fit fractions without an entity to GOLD")] = False,
     seeds: Annotated[int, typer.Option(help="Number of seeds")] = 3,
     as_built: Annotated[bool, typer.Option(help="Measure the confidence of the pipeline")] = False,
@@ -62,14 +71,15 @@ def main(
 ) -> None:
     """Print the figures of each seed."""
     nlp = load_pipeline(pipeline)
+    named_alike = None if others is None else NamedAlike(find_linker(nlp).kb, OntologyStore(others))
     if curve:
-        add_curve(curve, name or gold.stem, link(nlp, gold, label))
+        add_curve(curve, name or gold.stem, link(nlp, gold, label, named_alike))
         return
     rows = []
     for seed in range(1 if as_built else seeds):
         if not as_built:
             fit_confidence(nlp, texts=gold if texts else None, seed=seed)
-        rows.append((str(seed), *map(str, figures(nlp, gold, label))))
+        rows.append((str(seed), *map(str, figures(nlp, gold, label, named_alike))))
     msg.table(rows, header=HEADER, divider=True, aligns=("r",) * len(HEADER))
 
 
@@ -82,8 +92,27 @@ class Links(NamedTuple):
     least: float
 
 
-def link(nlp: Language, gold: Path, labels: list[str] | None) -> Links:
-    """Link the gold mentions."""
+class NamedAlike(dict[str, set[str]]):
+    """Ids of the entities that have a name of a gold entity of another ontology, by its id."""
+
+    def __init__(self, kb: PrototypeKB, store: OntologyStore) -> None:
+        super().__init__()
+        self._kb, self._store = kb.snapshot(), store
+
+    def __missing__(self, kb_id: str) -> set[str]:
+        ids = [self._store.resolve(each) for each in split_gold(kb_id, self._store)]
+        names = [name for id_ in ids if id_ is not None for name in self._store.names_of(id_)]
+        index = self._kb.prototypes.lexical_index
+        rows = index.entities_with_spellings(Spellings.of(names)).values.tolist() if names else []
+        self[kb_id] = found = {self._kb.entity_ids[row] for row in rows}
+        return found
+
+
+def link(
+    nlp: Language, gold: Path, labels: list[str] | None, others: NamedAlike | None = None
+) -> Links:
+    """Link the gold mentions. others: entities of mentions with other labels; None: they have
+    none."""
     linker = find_linker(nlp)
     key = linker.cfg["spans_key"]
     found, right, known = [], [], []
@@ -92,7 +121,7 @@ def link(nlp: Language, gold: Path, labels: list[str] | None) -> Links:
         [
             {linker.kb.resolve(each) for each in split_gold(span.kb_id_, linker.kb)} - {None}
             if not labels or span.label_ in labels
-            else set()
+            else (others[span.kb_id_] if others is not None else set())
             for span in spans_of(doc, key)
         ]
         for doc in docs
@@ -107,9 +136,11 @@ def link(nlp: Language, gold: Path, labels: list[str] | None) -> Links:
     return Links(np.array(found), np.array(right), np.array(known), linker.cfg["min_confidence"])
 
 
-def figures(nlp: Language, gold: Path, labels: list[str] | None) -> list[object]:
+def figures(
+    nlp: Language, gold: Path, labels: list[str] | None, others: NamedAlike | None = None
+) -> list[object]:
     """Link the gold mentions. RETURNS: the columns after the seed."""
-    confidence, is_right, is_known, least = link(nlp, gold, labels)
+    confidence, is_right, is_known, least = link(nlp, gold, labels, others)
     linked = confidence >= least
 
     def fraction(part: np.ndarray) -> str:

@@ -8,10 +8,10 @@ words, and made-up ones of 3 to 10 random letters. Each word is linked twice: as
 own, and in "We saw WORD in them."
 
 For each pipeline and set: words of which a candidate has a confidence of 0.9 or more; how many of
-these candidates have the word as a name in canonical form, how many have a name with only the same
-`spelling`, and how many have neither; words linked at the pipeline's own `min_confidence`, and how
-many of these are no name of their entity. Ends with exit status 1 if a candidate that has neither
-reaches 0.9.
+these candidates have the word as a name in canonical form, how many have a name that it is the
+plural of or that has the same `spelling`, and how many have neither; words linked at the pipeline's
+own `min_confidence`, and how many of these are no name of their entity. Ends with exit status 1 if
+a candidate that has neither reaches 0.9.
 """
 
 import random
@@ -34,6 +34,7 @@ from spacy_krissel.corpora.text_stream import read_texts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.lexical.ngrams import canonical_form
 from spacy_krissel.mentions.annotations import CANDIDATES
+from spacy_krissel.mentions.plurals import singulars
 from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
 from spacy_krissel.util.folding import spelling
 
@@ -43,7 +44,7 @@ WORD = re.compile(r"(?<![\w'’-])[a-z]{2,}(?![\w'’-])")
 # Words on each side of the mention.
 CONTEXTS = (((), ()), (("We", "saw"), ("in", "them", ".")))
 LENGTHS = range(3, 11)
-NAME, SPELLING, NEITHER = "name", "spelling", "neither"
+NAME, VARIANT, NEITHER = "name", "variant", "neither"
 
 
 def main(
@@ -70,7 +71,7 @@ def main(
                 wrong += [
                     f"{path.name}: {word} ({title}), {each}" for each in kinds.get(NEITHER, ())
                 ]
-            found = ("confident", NAME, SPELLING, NEITHER, "linked", "no name")
+            found = ("confident", NAME, VARIANT, NEITHER, "linked", "no name")
             rows.append(
                 (
                     path.name,
@@ -84,7 +85,7 @@ def main(
         "words",
         f"≥ {CONFIDENT}",
         "a name",
-        "same spelling",
+        "plural or spelling",
         "neither",
         "linked",
         "linked, no name",
@@ -115,7 +116,7 @@ def linked(
     """Link each word in each context.
 
     YIELDS: a word, the kinds of its links at the pipeline's `min_confidence`, and its confident
-    candidates, described, by their kind: `NAME`, `SPELLING` or `NEITHER`.
+    candidates, described, by their kind: `NAME`, `VARIANT` or `NEITHER`.
     """
     linker = find_linker(nlp)
     lowest, linker.cfg["min_confidence"] = linker.cfg["min_confidence"], 0.0
@@ -146,9 +147,11 @@ def kind_of(kb: PrototypeKB, entity: str, word: str) -> str:
     """Return how the entity's names resemble the word."""
     prototypes = kb.prototypes_at(kb.prototype_rows(entity))
     names = [each.view.mention for each in prototypes if each.kind == "name"]
-    if canonical_form(word) in map(canonical_form, names):
+    form, forms = canonical_form(word), {*map(canonical_form, names)}
+    if form in forms:
         return NAME
-    return SPELLING if spelling(word) in map(spelling, names) else NEITHER
+    is_plural = not forms.isdisjoint(singulars(form))
+    return VARIANT if is_plural or spelling(word) in map(spelling, names) else NEITHER
 
 
 def described(candidate: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ MATCH_MEANINGS = {
         "name"
     ),
     "mention": "is no name of the entity, but was annotated with it",
-    "synonym": "is another name of the entity",
+    "synonym": "is another name of the entity, or one that was added to the finder",
     "label": "is the preferred name of the entity",
 }
 MATCHES = tuple(MATCH_MEANINGS)
