@@ -63,9 +63,13 @@ def describe_variants(finder: KrisselFinder, text: str) -> str:
     for (start, end), each in refused.items():
         lines.append(f"{text[start:end]}: not found as {each.name}: {REASON_MEANINGS[each.reason]}")
     lines = lines or [NO_NAME]
-    for word, others in finder.names().words_like(text).items():
-        if others:
-            lines.append(f"{word} = {', '.join(sorted(others))}")
+    variants = finder.cfg.variants
+    if variants == "words":
+        for word, others in finder.names().words_like(text).items():
+            if others:
+                lines.append(f"{word} = {', '.join(sorted(others))}")
+    elif refused:
+        lines.append(f"`variants` is '{variants}': plurals and other orders of words are not found")
     return "\n".join(lines)
 
 

@@ -73,7 +73,7 @@ Reason = Literal["stopped", "general", "form", "case", "word", "abbreviation", "
 REASON_MEANINGS: dict[Reason, str] = {
     "stopped": "it is among the `stop_names`",
     "general": "it is a general word, and `general_names` is false",
-    "form": "its words, their order or the characters between them differ more than is permitted",
+    "form": "its words, their forms, order or separators differ more than `variants` permits",
     "case": "it has another case",
     "word": "it is a stop word, a number or a letter",
     "acronym": (

@@ -14,6 +14,7 @@ from tiers import nightly
 import spacy_krissel
 from spacy_krissel import Entity, KrisselError, KrisselWarning, build, build_ontology
 from spacy_krissel.commands import build_linker
+from spacy_krissel.commands.show_entity import show
 from spacy_krissel.evaluation.confidence import TRUST, ConfidenceFit, show_fit_confidence
 from spacy_krissel.index import devices
 from spacy_krissel.kb.prototype_kb import PrototypeKB
@@ -426,6 +427,7 @@ def test_a_linker_is_built_with_a_finder(run, plain):
         nightly("auto", ["pain", "sore knee"], "words"),
         ("auto", ["IL2", "interleukin 2"], "spelling"),
         ("words", ["IL2", "interleukin 2"], "words"),
+        ("auto", ["CD4-positive T cell", "CD8-positive T cell", "T2 cell"], "words"),
         nightly("spelling", ["pain", "sore knee"], "spelling"),
     ],
 )
@@ -433,6 +435,19 @@ def test_names_with_digits_are_found_by_spelling_only(find, names, variants, tmp
     entities = [Entity(f"X:{number}", name) for number, name in enumerate(names)]
     nlp = build(entities, tmp_path / "built", find=find).nlp
     assert nlp.get_pipe("krissel_finder").cfg["variants"] == variants
+
+
+@pytest.mark.parametrize("find", ["words", "spelling"])
+def test_what_is_not_found_without_plurals_is_explained(find, tmp_path):
+    build([Entity("X:1", "sore knee")], tmp_path / "built", find=find)
+    first, *others = show(tmp_path / "built", "sore knees", variants=True).splitlines()
+    if find == "words":
+        assert (first, others) == ("sore knees: form of sore knee (X:1)", [])
+    else:
+        assert first.startswith("sore knees: not found as sore knee: its words, their forms")
+        assert others == [
+            "`variants` is 'spelling': plurals and other orders of words are not found"
+        ]
 
 
 def test_a_finder_is_added_to_a_ner_on_request(toy_files, finder, refuse, tmp_path):
