@@ -33,7 +33,7 @@ from .gold import (
 from .metrics import compare as compare_systems
 from .metrics import measure, span_scores
 from .records import LinkRecord, counted, read_records
-from .report import Report
+from .report import Report, count_errors
 from .run import (
     N_CANDIDATES,
     TIMED_MENTIONS,
@@ -209,6 +209,7 @@ def evaluate(
         "n_unknown": n_unknown,
         **measure(records, store, seen=seen, mined=mined, **resampled),
         "distance": link_distance(records, store),
+        "errors": count_errors(records),
         "span": span_scores(records, **resampled) if predicted else None,
         "mentions_per_second": run.mentions_per_second,
         "baselines": {

@@ -171,7 +171,7 @@ class Report:
 
     data: content of `metrics/<name>.json`: `n`, `strict`, `lenient`, `macro`, `recall` by k,
         `slices.<slice>.strict` and `.recall`, `baselines.<name>.strict` and `.lenient`, `nil`,
-        `distance`, `intervals`, `mentions_per_second`, `command`, and more.
+        `distance`, `errors` by reason, `intervals`, `mentions_per_second`, `command`, and more.
     records: the evaluated mentions.
     titles: canonical names of the entities on the page, by id.
     others: the records of the systems whose links the page shows side by side, by name; all are in
@@ -196,6 +196,9 @@ class Report:
     def to_markdown(self) -> str:
         parts = markdown_head(self.name, fact_rows(self.data), self.data["command"])
         tables = {"Systems": system_rows(self.data), "Slices": slice_rows(self.data)}
+        if errors := self.data.get("errors"):
+            counts = [(reason, f"{n:,}") for reason, n in errors.items()]
+            tables["Errors"] = [("error", "mentions"), *counts]
         for title, rows in tables.items():
             parts += [f"## {title}", markdown_table(rows)]
         # The pipeline's name is no term. One line for all that mean the same: R@1, R@5.
@@ -296,6 +299,12 @@ class Report:
             write_text(folder / f"{self.name}.{suffix}", text)
         write_records(self.records, folder / f"{self.name}.links.jsonl")
         return folder / f"{self.name}.json"
+
+
+def count_errors(records: Sequence[LinkRecord]) -> dict[str, int]:
+    """Return the number of errors by their reason, the most frequent first."""
+    wrong = (each for each in counted(records) if not is_strict(each))
+    return dict(Counter(map(error_reason, wrong)).most_common())
 
 
 def error_reason(record: LinkRecord) -> str:

@@ -52,8 +52,12 @@ def coordinated(
                 if found is None:
                     break
                 apart, rest, named = found
+                # Names are compared without articles and prepositions, which are no part of one.
+                content = [at for at in apart if not words.skipped[at]]
+                if not content:
+                    break
                 part = Part(
-                    (int(starts[apart[0]]), int(ends[apart[-1]])),
+                    (int(starts[content[0]]), int(ends[content[-1]])),
                     (int(starts[rest[0]]), int(ends[rest[-1]])),
                     named,
                 )

@@ -68,7 +68,14 @@ def test_a_report_has_the_documented_keys_and_files(make_nlp, docs, store, tmp_p
     assert [record.text for record in report.errors()] == ["cold", "MS", "breast cancers"]
     assert report.titles["D5"] == "Breast Neoplasms"
     assert (tmp_path / "metrics" / "demo.html").exists()
-    terms = (tmp_path / "metrics" / "demo.md").read_text().partition("## Terms")[2]
+    assert data["errors"] == {
+        "tied with the correct entity": 1,
+        "correct entity in the top 5": 1,
+        "no answer": 1,
+    }
+    shown, _, terms = (tmp_path / "metrics" / "demo.md").read_text().partition("## Terms")
+    assert "| tied with the correct entity | 1 |" in shown
+    assert "- tied with the correct entity: " in terms
     assert "- strict: one predicted id" in terms and terms.count("- R@") == 1
 
 

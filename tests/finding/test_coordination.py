@@ -103,6 +103,13 @@ def found(text, names=NAMES, **settings):
             "postnatal growth retardation",
             {"intrauterine … growth retardation": "intrauterine growth retardation"},
         ),
+        # Words that a name may lack are no part of it at its ends.
+        (
+            "cancer of the lung, of the breast and ovarian cancer",
+            "ovarian cancer",
+            {"cancer of the … breast": "breast cancer"},
+        ),
+        ("the breast and ovarian cancer", "ovarian cancer", {"breast … cancer": "breast cancer"}),
     ],
 )
 def test_parts_of_a_coordination(text, whole, parts):
