@@ -733,6 +733,11 @@ class Errors:
         "[K648] Nothing of the corpus could be read. {examples}. Check the files, or their names "
         "and formats."
     )
+    K649 = (
+        "[K649] The pipeline '{path}' changed while it links a corpus. Finished parts are those of "
+        "the earlier one: put it back and run the command again to resume, or start over with "
+        "restart=True (--restart)."
+    )
     K651 = (
         "[K651] {count} processes cannot train '{name}': it is not a component of spacy-krissel, "
         "so each process would train its own copy. Train it in one process, and name it in "

@@ -71,14 +71,15 @@ def link_corpus(
         {"file": name, "bytes": path.stat().st_size, "sha256": sha256}
         for path, (name, sha256) in zip(files, text_hashes(files), strict=True)
     ]
+    settings = settings._replace(pipeline_hash=pipeline_hash(settings.pipeline))
     # No part depends on the device.
     own = {**settings._asdict(), "rows": settings.rows._asdict()}
-    del own["index_device"]
+    del own["index_device"], own["pipeline_hash"]
     state = {
         **own,
         "format_version": FORMAT_VERSION,
         "version": __version__,
-        "pipeline": pipeline_hash(settings.pipeline),
+        "pipeline": settings.pipeline_hash,
         "texts": hashlib.sha256(json.dumps(inputs).encode()).hexdigest(),
     }
     if not restart and (counts := _finished(output, state)) is not None:

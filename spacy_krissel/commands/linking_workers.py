@@ -1,5 +1,6 @@
 """A worker that links parts of a corpus."""
 
+import gc
 import io
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,7 +16,13 @@ from ..errors import Errors, KrisselError
 from ..mentions.annotations import NIL
 from ..mentions.gold_mentions import ID_KEY
 from ..mining.reading import Unit
-from ..pipeline.pipeline_io import MAX_IDS, find_linker, load_pipeline, mention_setters
+from ..pipeline.pipeline_io import (
+    MAX_IDS,
+    find_linker,
+    load_pipeline,
+    mention_setters,
+    pipeline_hash,
+)
 from ..render.formats.corpus_rows import ROW_WRITERS, Rows
 from ..util.memory import trim_heap
 from .corpus_parts import Part, parts_of
@@ -23,12 +30,16 @@ from .corpus_parts import Part, parts_of
 # Parts read before the first memory zone: the tokenizer caches words only outside of zones, and is
 # several times slower without its cache.
 WARMUP_PARTS = 2
+# Parts after which the pipeline is loaded again: a vocab's tables keep room for all words that ever
+# were in a memory zone, some 130 MB in each of two processes that link a million abstracts.
+PARTS_PER_LOAD = 32
 # Without a trim, the free memory between what is kept grows by tens of MB per 1,000 docs.
 DOCS_PER_TRIM = 500
 
 
 class LinkingSettings(NamedTuple):
-    """Settings that the content of parts depends on, and the device of the index."""
+    """Settings that the content of parts depends on, and the device of the index. pipeline_hash: of
+    the pipeline's files (`pipeline_io.pipeline_hash`)."""
 
     pipeline: str
     name: str
@@ -37,6 +48,7 @@ class LinkingSettings(NamedTuple):
     rows: Rows
     part_chars: int
     index_device: str | None
+    pipeline_hash: str = ""
 
 
 class Request(NamedTuple):
@@ -93,20 +105,31 @@ class PartLinker:
     """Links the part of a request.
 
     A part's content depends on its texts alone: they are the only ones in their batches, and all
-    is computed by one thread.
+    is computed by one thread. Raises KrisselError K649 if the pipeline's files changed.
     """
 
     def __init__(self, settings: LinkingSettings) -> None:
         self._settings = settings
-        self._nlp, self._key, self._where, self._setters = open_linker(
-            settings.pipeline, settings.name, settings.index_device
-        )
+        self._load()
         # Parts of the unit that is being read, and the place of the next one.
         self._parts: Iterator[Part] = iter(())
         self._next = (-1, 0)
+
+    def _load(self) -> None:
+        settings = self._settings
+        if pipeline_hash(settings.pipeline) != settings.pipeline_hash:
+            raise KrisselError(Errors.K649.format(path=settings.pipeline))
+        self._nlp, self._key, self._where, self._setters = open_linker(
+            settings.pipeline, settings.name, settings.index_device
+        )
         self._n_linked = 0
 
     def __call__(self, request: Request) -> Linked:
+        if self._n_linked == PARTS_PER_LOAD:
+            # Before the next one, since there may be no memory for two.
+            del self._nlp
+            gc.collect()
+            self._load()
         part = self._read(request) if request.part is None else request.part
         record: dict[str, Any] = {
             "is_last": part.is_last,

@@ -280,7 +280,7 @@ class KrisselFinder(KrisselPipe):
         if key:
             self._write_group(doc, matches, tokens)
             return
-        taken = [(ent.start, ent.end) for ent in doc.ents]
+        taken = {(ent.start, ent.end) for ent in doc.ents}
         ents = list(doc.ents)
         data: dict[Any, Any] = doc.user_data
         free = [True] * len(doc)
@@ -293,7 +293,9 @@ class KrisselFinder(KrisselPipe):
             if all(free[start:end]):
                 free[start:end] = [False] * (end - start)
                 ents.append(Span(doc, start, end, label=label))
-                data["._.", FOUND, first[start], last[end - 1]] = _said(match)
+            elif (start, end) not in taken:
+                continue
+            data["._.", FOUND, first[start], last[end - 1]] = _said(match)
         if len(ents) > len(taken) or not doc.has_annotation("ENT_IOB"):
             doc.ents = ents
 

@@ -287,6 +287,23 @@ def test_added_name_is_linked_by_an_alternative_id(pipeline, n_process):
     assert ("nosebleed", "D3") in [(ent.text, ent.kb_id_) for doc in docs for ent in doc.ents]
 
 
+@pytest.mark.parametrize("text", ["cleft palates", "lung cancers", "nosebleed", "MS"])
+def test_mentions_of_another_component_are_linked_as_the_finder_links_them(pipeline, text):
+    found = spacy.load(pipeline)
+    find_finder(found).cfg.added_names = {"nosebleed": "D3"}
+    both = spacy.load(pipeline)
+    find_finder(both).cfg.added_names = {"nosebleed": "D3"}
+    ruler = both.add_pipe("entity_ruler", before="krissel_finder")
+    ruler.add_patterns([{"label": "NER", "pattern": text}])
+    whole = f"He has multiple sclerosis (MS), {text}."
+    own, theirs = (
+        [(ent.text, ent.kb_id_, ent._.krissel_found) for ent in nlp(whole).ents]
+        for nlp in (found, both)
+    )
+    assert own == theirs and len(own) >= 2
+    assert {ent.label_ for ent in both(whole).ents if ent.text == text} <= {"NER"}
+
+
 def test_an_added_name_is_a_synonym(pipeline):
     nlp = spacy.load(pipeline)
     find_finder(nlp).cfg.added_names = {"nose that bleeds": "D3"}

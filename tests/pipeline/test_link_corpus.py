@@ -264,6 +264,38 @@ def stop_after(monkeypatch, n):
     return monkeypatch.setattr(LinkingWork, "add", stopping)
 
 
+def test_parts_do_not_depend_on_how_often_the_pipeline_is_loaded(
+    ruled, texts, tmp_path, monkeypatch
+):
+    settings = {"format": "parquet", **SMALL}
+    link(ruled, texts, tmp_path / "once", **settings)
+    loads = []
+    load = linking_workers.PartLinker._load
+    monkeypatch.setattr(
+        linking_workers.PartLinker, "_load", lambda self: (loads.append(1), load(self))
+    )
+    monkeypatch.setattr(linking_workers, "PARTS_PER_LOAD", 2)
+    link(ruled, texts, tmp_path / "often", **settings)
+    assert len(loads) > 1 and parts_in(tmp_path / "often") == parts_in(tmp_path / "once")
+
+
+def test_a_pipeline_that_changes_meanwhile_is_refused(ruled, texts, tmp_path, monkeypatch):
+    other = tmp_path / "pipeline"
+    shutil.copytree(ruled, other)
+    monkeypatch.setattr(linking_workers, "PARTS_PER_LOAD", 1)
+    add = LinkingWork.add
+
+    def changing(self, *args):
+        add(self, *args)
+        cfg = other / "krissel_linker" / "cfg"
+        cfg.write_text(cfg.read_text().replace("{", "{ ", 1))
+
+    monkeypatch.setattr(LinkingWork, "add", changing)
+    with pytest.raises(KrisselError, match=r"K649.*pipeline.*--restart"):
+        link(other, texts, tmp_path / "out", format="parquet", **SMALL)
+    assert not (tmp_path / "out").exists()
+
+
 def test_interrupted_run_resumes(ruled, texts, tmp_path, monkeypatch, linked_parts):
     settings = {"format": "parquet", **SMALL}
     link(ruled, texts, tmp_path / "whole", **settings)

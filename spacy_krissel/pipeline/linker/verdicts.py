@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...kb.candidates import VERDICT
 from ...kb.search_result import SearchResult
 from ...kb.snapshot import KBSnapshot
 from ..settings import LinkerSettings
@@ -28,8 +29,20 @@ def with_verdicts(
     if not len(query.alike[0]):
         return result
     result = with_evidence(query, with_missing(query, result, terms, settings), settings)
+    result = _annotated(result)
     said = dict(_said(query))
     return _decided(query.kb, result, said) if said else result
+
+
+def _annotated(result: SearchResult) -> SearchResult:
+    """Return the candidates that gain by corrections of like mentions as annotated ones, unless
+    they have the mention as a name."""
+    gain, match = result.parts.get(VERDICT), result.match
+    if gain is None or match is None:
+        return result
+    return replace(
+        result, match=np.where((gain > 0) & (match >= 0), np.maximum(match, MENTION), match)
+    )
 
 
 class Said(NamedTuple):
@@ -149,6 +162,8 @@ class _Table:
 def _decided(kb: KBSnapshot, result: SearchResult, said: dict[int, Said]) -> SearchResult:
     """Return the candidates with the verdicts on these mentions."""
     table = _Table(result)
+    # Evidence makes all entities of a composite correction equal: the better one comes first.
+    alone = result.scores - result.parts.get(VERDICT, np.zeros_like(result.scores))
     for row, each in said.items():
         table.verdicts[row] = each.row
         own = result.entities[row].tolist()
@@ -156,7 +171,8 @@ def _decided(kb: KBSnapshot, result: SearchResult, said: dict[int, Said]) -> Sea
         if each.no_entity:
             table.clear(row, 0)
         elif each.right:
-            best = next((i for i, entity in enumerate(own) if entity in each.right), None)
+            right = [i for i, entity in enumerate(own) if entity in each.right]
+            best = max(right, key=alone[row].__getitem__, default=None)
             top = table.scores[row, 0]
             if best is None:
                 of_entity = kb.prototypes.by_entity.at(each.right[0])
