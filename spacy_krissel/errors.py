@@ -1000,7 +1000,8 @@ class Warnings:
     # Package `corpora` (K2xx, KW2xx).
     KW201 = (
         "[KW201] {count} record(s) were left out because they are not in the expected form: "
-        "{examples}. Correct them, as their format has it (docs/formats.md), or remove them."
+        "{examples}. Correct them, as their format has it (docs/formats.md; docs/correct.md for "
+        "tables of links), or remove them."
     )
     KW202 = (
         "[KW202] {count} document(s) were left out because an earlier document has the same id: "
