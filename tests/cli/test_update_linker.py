@@ -286,7 +286,7 @@ def test_names_that_a_release_loses_are_reported(run, tmp_path):
 
 
 def test_names_that_were_given_to_the_finder_are_reported(tmp_path):
-    """As corrections: followed to one entity, inactive without one or with several."""
+    """They follow to one entity, and are inactive without one or with several."""
     build(FIRST, tmp_path / "built")
     nlp = spacy.load(tmp_path / "built")
     added = {"whistling": "A:1", "sore toe": "A:3", "sailor": "A:4", "runny": "A:5", "spots": "A:6"}

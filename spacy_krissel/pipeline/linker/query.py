@@ -218,8 +218,10 @@ class Names(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Rows of the entities that have the name by which the finder found a mention, and the variant
-    of the name that the text has. is_added: a person added the name, which the entities lack."""
+    """Rows of the entities that have the name by which the finder found a mention.
+
+    variant: of the name, in the text. is_added: a person added the name, which the entities lack.
+    """
 
     entities: list[int]
     variant: str
