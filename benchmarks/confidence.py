@@ -5,7 +5,8 @@
 
 Mentions with another label than the given ones count as mentions without an entity. With `--others
 STORE`, the ontology of their gold ids, they have the entities with a name of their gold entity, in
-any spelling: a vocabulary of chemicals may have the proteins that a corpus annotates as genes.
+any spelling: a vocabulary of chemicals may have the proteins that a corpus annotates as genes. With
+`--alike`, names of entities with the same label count, too: those of the gene in other species.
 
 The confidence is fitted again for each seed; with `--texts` the fraction of mentions without an
 entity is fitted to the mentions of GOLD and their labels, without their ids.
@@ -63,6 +64,9 @@ def main(
     others: Annotated[
         Path | None, typer.Option(help="Store with the gold ids of the other labels")
     ] = None,
+    alike: Annotated[
+        bool, typer.Option(help="Count names of entities of that store with the same label")
+    ] = False,
     texts: Annotated[bool, typer.Option(help="Fit fractions without an entity to GOLD")] = False,
     seeds: Annotated[int, typer.Option(help="Number of seeds")] = 3,
     as_built: Annotated[bool, typer.Option(help="Measure the confidence of the pipeline")] = False,
@@ -71,7 +75,9 @@ def main(
 ) -> None:
     """Print the figures of each seed."""
     nlp = load_pipeline(pipeline)
-    named_alike = None if others is None else NamedAlike(find_linker(nlp).kb, OntologyStore(others))
+    named_alike = None
+    if others is not None:
+        named_alike = NamedAlike(find_linker(nlp).kb, OntologyStore(others), alike)
     if curve:
         add_curve(curve, name or gold.stem, link(nlp, gold, label, named_alike))
         return
@@ -95,13 +101,16 @@ class Links(NamedTuple):
 class NamedAlike(dict[str, set[str]]):
     """Ids of the entities that have a name of a gold entity of another ontology, by its id."""
 
-    def __init__(self, kb: PrototypeKB, store: OntologyStore) -> None:
+    def __init__(self, kb: PrototypeKB, store: OntologyStore, alike: bool) -> None:
         super().__init__()
-        self._kb, self._store = kb.snapshot(), store
+        self._kb, self._store, self._alike = kb.snapshot(), store, alike
 
     def __missing__(self, kb_id: str) -> set[str]:
-        ids = [self._store.resolve(each) for each in split_gold(kb_id, self._store)]
-        names = [name for id_ in ids if id_ is not None for name in self._store.names_of(id_)]
+        store = self._store
+        ids = [id_ for each in split_gold(kb_id, store) if (id_ := store.resolve(each))]
+        if self._alike:
+            ids = [other for id_ in ids for other in store.find(store.names_of(id_)[0])]
+        names = [*dict.fromkeys(name for id_ in ids for name in store.names_of(id_))]
         index = self._kb.prototypes.lexical_index
         rows = index.entities_with_spellings(Spellings.of(names)).values.tolist() if names else []
         self[kb_id] = found = {self._kb.entity_ids[row] for row in rows}

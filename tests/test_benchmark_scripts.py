@@ -591,10 +591,13 @@ def test_confidence_benchmark_counts_other_labels_as_unknown(benchmark, linking,
     assert first[1:3] == ["6", "6"] and second[1:3] == ["6", "0"]
     # The same entities by their names, in another ontology.
     store = linking / "store"
-    script.main(linking / "linker", linking / "gold.spacy", ["Other"], store, as_built=True)
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    (third,) = (row for row in rows if row and row[0] == "0")
-    assert third[1:] == first[1:3] + third[3:] and float(third[5]) > 0
+    for alike in (False, True):
+        script.main(
+            linking / "linker", linking / "gold.spacy", ["Other"], store, alike, as_built=True
+        )
+        rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+        (third,) = (row for row in rows if row and row[0] == "0")
+        assert third[1:3] == first[1:3] and float(third[5]) > 0
     confidence, right = np.array([0.95, 0.85, 0.15]), np.array([True, False, False])
     assert script.calibration_error(confidence, right) == pytest.approx((0.05 + 0.85 + 0.15) / 3)
     assert script.area(confidence, right) == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
