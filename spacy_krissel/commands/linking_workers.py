@@ -31,7 +31,7 @@ from .corpus_parts import Part, parts_of
 # several times slower without its cache.
 WARMUP_PARTS = 2
 # Parts after which the pipeline is loaded again: a vocab's tables keep room for all words that ever
-# were in a memory zone, some 130 MB in each of two processes that link a million abstracts.
+# were in a memory zone, 67 MB for 3.4 million words.
 PARTS_PER_LOAD = 32
 # Without a trim, the free memory between what is kept grows by tens of MB per 1,000 docs.
 DOCS_PER_TRIM = 500

@@ -52,7 +52,7 @@ def coordinated(
                 if found is None:
                     break
                 apart, rest, named = found
-                # Names are compared without articles and prepositions, which are no part of one.
+                # Names are compared without "of" and "the", which are no part of one at its ends.
                 content = [at for at in apart if not words.skipped[at]]
                 if not content:
                     break

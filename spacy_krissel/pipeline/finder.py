@@ -296,9 +296,10 @@ class KrisselFinder(KrisselPipe):
             if all(free[start:end]):
                 free[start:end] = [False] * (end - start)
                 ents.append(Span(doc, start, end, label=label))
-            elif (start, end) not in taken or match.variant in UNSURE:
-                continue
-            data["._.", FOUND, first[start], last[end - 1]] = _said(match)
+                data["._.", FOUND, first[start], last[end - 1]] = _said(match)
+            elif (start, end) in taken and match.variant not in UNSURE:
+                # Another finder may have found it, for another linker.
+                data.setdefault(("._.", FOUND, first[start], last[end - 1]), _said(match))
         if len(ents) > len(taken) or not doc.has_annotation("ENT_IOB"):
             doc.ents = ents
 

@@ -304,6 +304,31 @@ def test_mentions_of_another_component_are_linked_as_the_finder_links_them(pipel
     assert {ent.label_ for ent in both(whole).ents if ent.text == text} <= {"NER"}
 
 
+def test_what_another_finder_said_stays(pipeline):
+    nlp = spacy.load(pipeline)
+    nlp.remove_pipe("krissel_finder")
+    other = nlp.add_pipe("krissel_finder", "other", before="krissel_linker")
+    other.set_names([("fall", "X:1")])
+    nlp.add_pipe("krissel_finder", before="krissel_linker")
+    found = {ent.text: ent._.krissel_found["ids"] for ent in nlp("A fall and a cleft lip.").ents}
+    assert found == {"fall": ["X:1"], "cleft lip": ["D6"]}
+
+
+def test_a_name_of_entities_that_a_label_does_not_allow_is_no_evidence(tmp_path):
+    entities = [
+        Entity("D1", "cold", types=("Disease",)),
+        Entity("M1", "cold bath", types=("Method",)),
+    ]
+    nlp = build(entities, tmp_path / "built").nlp
+    linker = find_linker(nlp)
+    linker.configure(types_by_label={"NER": ["Method"]}, min_confidence=0.0)
+    ruler = nlp.add_pipe("entity_ruler", before="krissel_finder")
+    ruler.add_patterns([{"label": "NER", "pattern": "cold"}])
+    (ent,) = nlp("He had a cold.").ents
+    (best, *_) = ent._.krissel_candidates
+    assert ent.kb_id_ == "M1" and best.get("found", 0) == 0
+
+
 def test_an_added_name_is_a_synonym(pipeline):
     nlp = spacy.load(pipeline)
     find_finder(nlp).cfg.added_names = {"nose that bleeds": "D3"}

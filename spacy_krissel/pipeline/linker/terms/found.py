@@ -1,6 +1,6 @@
 """Found term: a mention that was found by a name is linked to an entity that has it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,21 +25,29 @@ class FoundTerm(Term):
     """Loss of the entities that do not have the name by which `krissel_finder` found the mention.
 
     The mention is encoded, searched for and compared as this name. Among the entities that have it,
-    the other terms decide.
+    the other terms decide. If its label allows none of them, a mention keeps its own words.
     """
 
     name = "found"
 
-    def __init__(self, spans_key: str) -> None:
-        self.spans_key = spans_key
+    def __init__(self, spans_key: str, by_label: Mapping[str, Sequence[str]]) -> None:
+        """by_label: types of entities for spans of a label (`types_by_label`)."""
+        self.spans_key, self._by_label = spans_key, by_label
 
     @classmethod
     def of(cls, settings: LinkerSettings, kb: KBSnapshot) -> "FoundTerm":
-        return cls(settings.spans_key)
+        return cls(settings.spans_key, settings.types_by_label)
 
     def prepare(self, query: Query) -> None:
+        masks: dict[str, np.ndarray] = {}
         for row, said in self._said(query):
-            if entities := query.kb.entities.known_rows(said["ids"]):
+            entities = query.kb.entities.known_rows(said["ids"])
+            label = query.spans[row].label_
+            if types := self._by_label.get(label):
+                if label not in masks:
+                    masks[label] = query.kb.entity_mask(types)
+                entities = [each for each in entities if masks[label][each]]
+            if entities:
                 query.found[row] = Found(entities, said["variant"], _is_added(said))
                 name = _known_name(query.kb, said["name"], entities)
                 query.views[row] = with_mention(query.views[row], name)
