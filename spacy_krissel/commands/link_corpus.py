@@ -31,6 +31,9 @@ from .linking_workers import Linked, LinkingSettings, Request, start_linking
 KIND, FORMAT_VERSION = "linked corpus", 1
 # Units for each worker from which the workers read them, in place of this process.
 UNITS_PER_WORKER = 4
+# Parts that a worker links before a new one takes its place: a vocab's tables keep room for all
+# words that ever were in a memory zone, 67 MB for 3.4 million words, and the heap has gaps.
+PARTS_PER_WORKER = 16
 # Parts that are read ahead of the workers.
 MAX_AHEAD = 8
 # Times that a part is tried again after its worker was lost.
@@ -124,15 +127,17 @@ class Schedule:
 
     def next(self, worker: int) -> Request | None:
         """Return the next request for a worker; None if there is none at present."""
-        # A worker stays with the unit that it reads.
-        if self._again and worker not in self._own:
-            return self._again.popleft()
-        if self._requests is not None:
-            return self._ahead.popleft() if self._ahead else next(self._requests, None)
         while True:
-            unit, number = self._own.pop(worker, (-1, 0))
-            if unit < 0 and (unit := next(self._left, -1)) < 0:
-                return None
+            # A worker stays with the unit that it reads.
+            if worker not in self._own:
+                if self._again:
+                    return self._again.popleft()
+                if self._requests is not None:
+                    return self._ahead.popleft() if self._ahead else next(self._requests, None)
+                if (unit := next(self._left, -1)) < 0:
+                    return None
+                self._own[worker] = unit, 0
+            unit, number = self._own.pop(worker)
             while (unit, number) in self._done:
                 number += 1
             if number <= self._last.get(unit, number):
@@ -153,9 +158,14 @@ class Schedule:
             if not is_last:
                 self._own[worker] = request.unit, request.number + 1
 
-    def lost(self, worker: int, request: Request) -> None:
+    def returned(self, worker: int, request: Request) -> None:
+        """Take back a request that its worker did not answer, for the next worker."""
         self._own.pop(worker, None)
         self._again.append(request)
+
+    def n_to_skip(self, worker: int) -> int:
+        """Return how many parts a new worker would read in vain in place of this one."""
+        return self._own.get(worker, (0, 0))[1]
 
     def _read(self) -> Iterator[Request]:
         for unit in self._left:
@@ -171,7 +181,7 @@ def run(pool: Pool, schedule: Schedule) -> Iterator[tuple[Key, Linked]]:
     """
     working: dict[int, Request] = {}
     idle: set[int] = set()
-    losses = Counter[Any]()
+    losses, n_linked = Counter[Any](), Counter[int]()
     n_ahead = min(pool.n, MAX_AHEAD) if pool.n > 1 else 0
     schedule.read_ahead(n_ahead)
     while True:
@@ -179,14 +189,23 @@ def run(pool: Pool, schedule: Schedule) -> Iterator[tuple[Key, Linked]]:
         request = working.pop(worker, None)
         if answer is Event.LOST:
             _count_loss(losses, worker, request)
+            n_linked[worker] = 0
             if request is not None:
-                schedule.lost(worker, request)
+                schedule.returned(worker, request)
         else:
             idle.add(worker)
             losses[worker] = 0
         if request is not None and isinstance(answer, Linked):
             schedule.finished(worker, request, answer.record["is_last"])
             yield (request.unit, request.number), answer
+            n_linked[worker] += 1
+            # A new one reads less in vain than this one linked.
+            is_old = n_linked[worker] >= max(PARTS_PER_WORKER, schedule.n_to_skip(worker))
+            if is_old and (following := schedule.next(worker)) is not None:
+                schedule.returned(worker, following)
+                idle.remove(worker)
+                pool.renew(worker)
+                n_linked[worker] = 0
         for each in sorted(idle):
             # There may be one for another, which reads a unit.
             if (following := schedule.next(each)) is not None:

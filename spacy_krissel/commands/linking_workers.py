@@ -1,6 +1,5 @@
 """A worker that links parts of a corpus."""
 
-import gc
 import io
 import sys
 from collections.abc import Iterable, Iterator
@@ -30,9 +29,6 @@ from .corpus_parts import Part, parts_of
 # Parts read before the first memory zone: the tokenizer caches words only outside of zones, and is
 # several times slower without its cache.
 WARMUP_PARTS = 2
-# Parts after which the pipeline is loaded again: a vocab's tables keep room for all words that ever
-# were in a memory zone, 67 MB for 3.4 million words.
-PARTS_PER_LOAD = 32
 # Without a trim, the free memory between what is kept grows by tens of MB per 1,000 docs.
 DOCS_PER_TRIM = 500
 
@@ -109,27 +105,18 @@ class PartLinker:
     """
 
     def __init__(self, settings: LinkingSettings) -> None:
-        self._settings = settings
-        self._load()
-        # Parts of the unit that is being read, and the place of the next one.
-        self._parts: Iterator[Part] = iter(())
-        self._next = (-1, 0)
-
-    def _load(self) -> None:
-        settings = self._settings
         if pipeline_hash(settings.pipeline) != settings.pipeline_hash:
             raise KrisselError(Errors.K649.format(path=settings.pipeline))
+        self._settings = settings
         self._nlp, self._key, self._where, self._setters = open_linker(
             settings.pipeline, settings.name, settings.index_device
         )
         self._n_linked = 0
+        # Parts of the unit that is being read, and the place of the next one.
+        self._parts: Iterator[Part] = iter(())
+        self._next = (-1, 0)
 
     def __call__(self, request: Request) -> Linked:
-        if self._n_linked == PARTS_PER_LOAD:
-            # Before the next one, since there may be no memory for two.
-            del self._nlp
-            gc.collect()
-            self._load()
         part = self._read(request) if request.part is None else request.part
         record: dict[str, Any] = {
             "is_last": part.is_last,

@@ -63,6 +63,12 @@ class Pool:
             return 0, Event.READY
         return 0, self._work(self._request)
 
+    def renew(self, worker: int) -> None:
+        """Replace a worker that has answered by a new one, whose memory is as at its start."""
+        self._work = None
+        # Before the next one, since there may be no memory for two.
+        gc.collect()
+
 
 class Processes(Pool):
     """Processes of this machine, which end with this one."""
@@ -96,6 +102,13 @@ class Processes(Pool):
             self._workers[worker] = self._new()
             return worker, Event.LOST
         return worker, _checked(answer)
+
+    def renew(self, worker: int) -> None:
+        process, channel = self._workers[worker]
+        channel.close()
+        process.kill()
+        process.join()
+        self._workers[worker] = self._new()
 
     def pids(self) -> list[int]:
         """Return the ids of the processes."""
@@ -147,6 +160,10 @@ class Actors(Pool):
             self._new(worker)
             return worker, Event.LOST
         return worker, _checked(answer)
+
+    def renew(self, worker: int) -> None:
+        self._ray.kill(self._actors[worker])
+        self._new(worker)
 
     def close(self) -> None:
         """End the actors, whose processors the next run of this program may use."""

@@ -66,7 +66,13 @@ def check_losses_and_errors(pool):
         pool.receive()
     # They go on after errors.
     pool.send(1, "c")
-    assert pool.receive()[1].startswith("w c ")
+    worker, text = pool.receive()
+    assert worker == 1 and text.startswith("w c ")
+    pool.renew(1)
+    assert pool.receive() == (1, Event.READY)
+    pool.send(1, "d")
+    worker, renewed = pool.receive()
+    assert worker == 1 and renewed.startswith("w d ") and renewed.split()[-1] != text.split()[-1]
 
 
 def test_lost_processes_are_replaced_and_errors_are_raised():
@@ -114,6 +120,8 @@ def test_worker_of_this_process_answers():
     assert pool.receive() == (0, Event.READY)
     pool.send(0, "a")
     assert pool.receive() == (0, f"w a {os.getpid()}")
+    pool.renew(0)
+    assert pool.receive() == (0, Event.READY)
 
 
 @pytest.mark.nightly

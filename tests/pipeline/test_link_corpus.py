@@ -264,25 +264,23 @@ def stop_after(monkeypatch, n):
     return monkeypatch.setattr(LinkingWork, "add", stopping)
 
 
-def test_parts_do_not_depend_on_how_often_the_pipeline_is_loaded(
-    ruled, texts, tmp_path, monkeypatch
-):
+def test_parts_do_not_depend_on_how_often_a_worker_starts(ruled, texts, tmp_path, monkeypatch):
     settings = {"format": "parquet", **SMALL}
     link(ruled, texts, tmp_path / "once", **settings)
-    loads = []
-    load = linking_workers.PartLinker._load
-    monkeypatch.setattr(
-        linking_workers.PartLinker, "_load", lambda self: (loads.append(1), load(self))
-    )
-    monkeypatch.setattr(linking_workers, "PARTS_PER_LOAD", 2)
+    starts = []
+    start = module.start_linking
+    monkeypatch.setattr(module, "start_linking", lambda own: (starts.append(1), start(own))[1])
+    monkeypatch.setattr(module, "PARTS_PER_WORKER", 2)
     link(ruled, texts, tmp_path / "often", **settings)
-    assert len(loads) > 1 and parts_in(tmp_path / "often") == parts_in(tmp_path / "once")
+    n_parts = len(parts_in(tmp_path / "once"))
+    assert len(starts) == -(-n_parts // 2) > 1
+    assert parts_in(tmp_path / "often") == parts_in(tmp_path / "once")
 
 
 def test_a_pipeline_that_changes_meanwhile_is_refused(ruled, texts, tmp_path, monkeypatch):
     other = tmp_path / "pipeline"
     shutil.copytree(ruled, other)
-    monkeypatch.setattr(linking_workers, "PARTS_PER_LOAD", 1)
+    monkeypatch.setattr(module, "PARTS_PER_WORKER", 1)
     add = LinkingWork.add
 
     def changing(self, *args):
@@ -421,28 +419,38 @@ def test_progress_reaches_its_total(ruled, texts, tmp_path, terminal):
 
 class LossyPool:
     """Workers that are lost where `lost` says so, and otherwise answer with what they were sent,
-    in the order of `order`."""
+    in the order of `order`. max_parts: parts that one links before it may be renewed."""
 
-    def __init__(self, n, lost, order=()):
+    def __init__(self, n, lost, order=(), max_parts=99):
         self.n = n
+        self._max_parts = max_parts
+        self._linked = [0] * n
         self._order = iter(order)
         self._lost = iter(lost)
         self._waiting = [(worker, Event.READY) for worker in range(n)]
 
     def send(self, worker, request):
         lost = next(self._lost, False)
+        self._linked[worker] += 1
         self._waiting.append((worker, request if not lost else Event.LOST))
 
     def receive(self):
         index = next(self._order, 0) % len(self._waiting)
         worker, answer = self._waiting.pop(index)
         if answer is Event.LOST:
+            self._linked[worker] = 0
             self._waiting.append((worker, Event.READY))
         if isinstance(answer, Event):
             return worker, answer
         n_parts = PARTS[answer.unit]
         assert answer.number < n_parts, "a unit has no such part"
         return worker, Linked(b"", {"is_last": answer.number == n_parts - 1})
+
+    def renew(self, worker):
+        assert all(worker != each for each, _ in self._waiting)
+        assert self._linked[worker] >= self._max_parts
+        self._linked[worker] = 0
+        self._waiting.append((worker, Event.READY))
 
 
 PARTS = [3, 1, 5, 2, 1, 4]
@@ -455,8 +463,9 @@ KEYS = [(unit, number) for unit, n in enumerate(PARTS) for number in range(n)]
     order=st.lists(st.integers(0, 3), max_size=30),
     done=st.sets(st.sampled_from(KEYS)),
     in_workers=st.booleans(),
+    max_parts=st.integers(1, 9),
 )
-def test_every_part_is_linked_once_whatever_is_lost(n, lost, order, done, in_workers):
+def test_every_part_is_linked_once_whatever_is_lost(n, lost, order, done, in_workers, max_parts):
     work = SimpleNamespace(records={key: {"is_last": key[1] == PARTS[key[0]] - 1} for key in done})
     left = [
         unit
@@ -465,8 +474,9 @@ def test_every_part_is_linked_once_whatever_is_lost(n, lost, order, done, in_wor
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "parts_of", lambda unit, chars: iter(range(unit)))
+        patch.setattr(module, "PARTS_PER_WORKER", max_parts)
         schedule = Schedule(PARTS, left, work, 1, in_workers)
-        found = [key for key, _ in run(LossyPool(n, lost, order), schedule)]
+        found = [key for key, _ in run(LossyPool(n, lost, order, max_parts), schedule)]
     assert sorted(found) == sorted(set(KEYS) - done)
 
 
