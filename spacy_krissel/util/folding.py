@@ -130,14 +130,17 @@ def fold_name(text: str) -> str:
         )
     # Lower-casing can leave pairs that compose (J + caron has no capital form), hence the second
     # round.
-    text = visible_text(text).translate(_LOOK_GREEK)
-    lower = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
+    lower = unicodedata.normalize("NFKC", visible_text(text)).lower()
+    lower = unicodedata.normalize("NFKC", lower.translate(_LOOK_GREEK))
     if _SIGNS.search(lower):
         kept = [
             char if char.isalnum() or unicodedata.category(char)[0] == "M" else " "
             for char in lower
         ]
-        return " ".join("".join(kept).split()) or lower.strip()
+        folded = " ".join("".join(kept).split())
+        # A sign that is no part of a word is gone, and the other marks follow the other rule.
+        if _SIGNS.search(folded):
+            return folded
     return _BREAKS.sub(" ", lower).strip() or lower.strip()
 
 
