@@ -19,6 +19,7 @@ ENTITIES = [
     Entity("S9", "hive"),
     Entity("S10", "Alcohols"),
     Entity("S11", "Methanol"),
+    Entity("S12", "ventricular septal defect", ("VSD",)),
 ]
 
 
@@ -59,6 +60,12 @@ def test_a_listed_plural_an_acronym_and_a_singular_are_no_plural(nlp):
     assert link(nlp, "hive").kb_id_ == "S9"
     assert link(nlp, "ALS")._.krissel_candidates[0]["match"] != "variant"
     assert link(nlp, "alcohol")._.krissel_candidates[0]["match"] != "variant"
+
+
+def test_the_plural_of_an_acronym_keeps_its_capitals(nlp):
+    one, several = (link(nlp, mention)._.krissel_candidates[0] for mention in ("VSD", "VSDs"))
+    assert (several["id"], several["match"]) == ("S12", "variant")
+    assert several["confidence"] == pytest.approx(one["confidence"], abs=0.01)
 
 
 def test_the_plural_of_two_names_is_of_neither(nlp):

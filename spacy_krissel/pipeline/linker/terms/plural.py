@@ -6,7 +6,7 @@ import numpy as np
 
 from ....kb.snapshot import KBSnapshot
 from ....lexical.index import LexicalIndex
-from ....lexical.ngrams import Forms
+from ....lexical.ngrams import Forms, canonical_form
 from ....mentions.plurals import singulars
 from ....mentions.species import taxon_numbers
 from ....views import with_mention
@@ -71,7 +71,10 @@ def _read(
     for text, form, singular in asked:
         if named[form] or not named[singular]:
             continue
-        if found.setdefault(text, (singular, named[singular]))[1] != named[singular]:
+        # In its own capitals if it can be: "vsd" is no acronym.
+        bare = text.removesuffix("s")
+        name = bare if canonical_form(bare) == singular else singular
+        if found.setdefault(text, (name, named[singular]))[1] != named[singular]:
             several.add(text)
     return {text: each for text, each in found.items() if text not in several}
 
