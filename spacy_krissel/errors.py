@@ -5,6 +5,7 @@ stable: tests and users may search for them. `K…` are errors, `KW…` are warn
 """
 
 import re
+from pathlib import PurePath
 from typing import Any
 
 _CODE = re.compile(r"\[(KW?\d{3})\] ")
@@ -880,9 +881,8 @@ class Errors:
         "same kind of mentions (gold or predicted) for both."
     )
     K706 = (
-        "[K706] None of the ids of {n} gold mentions is in the ontology '{path}' (first: "
-        "{first}), so no link could be correct. Expected the ontology that the corpus was "
-        "annotated with; check both."
+        "[K706] None of the ids of {n} gold mentions is in {where} (first: {first}), so no link "
+        "could be correct. Expected the ontology that the corpus was annotated with; check both."
     )
     K711 = (
         "[K711] No threshold for NIL can be fitted: none of the {n} mentions is NIL. Expected some "
@@ -1242,5 +1242,5 @@ class _NotSet:
 
 def wrong_setting(setting: str, found: Any, expected: str) -> KrisselError:
     """Return the error K006. expected: in words."""
-    shown = _NotSet() if found is None else found
+    shown = _NotSet() if found is None else str(found) if isinstance(found, PurePath) else found
     return KrisselError(Errors.K006.format(setting=setting, found=shown, expected=expected))

@@ -24,7 +24,7 @@ from ..render.links import link_rows
 from ..util.atomic import atomic_file, check_file
 from ..util.outputs import writes
 from ..util.progress import progress_bar, reading_bar, size_of
-from ..util.settings import OneOf, PositiveInt, check, checked, describe_type
+from ..util.settings import OneOf, PositiveInt, checked, describe_type
 from .corpus_parts import PART_CHARS
 from .linking_workers import LinkingSettings, no_setter, open_linker
 
@@ -127,8 +127,9 @@ def link(
     for setting, default in OF_CORPUS.items():
         if given[setting] != default:
             raise wrong_setting(setting, given[setting], f"{default!r}, without `format`")
-    if output is not None:
-        check("output", output, Output)
+    if output is not None and not os.fspath(output).endswith(tuple(WRITERS)):
+        expected = f"{describe_type(Output)}; or a folder, with --format parquet or jsonl"
+        raise wrong_setting("output", str(output), expected)
     # A word with a dot or slash is a file name, existing or not.
     named = str(texts).endswith((".spacy", *SUFFIXES)) or re.fullmatch(r"\S*[./\\]\S*", str(texts))
     is_file = bool(named) or not isinstance(texts, str) or os.path.exists(texts)

@@ -20,10 +20,11 @@ EXPECTED = (
     "`right_id`"
 )
 NAMES_EXPECTED = (
-    "a table as `krissel review --names` writes it, with yes or no in `verdict`, or an id in "
-    "`right_id`"
+    "a table as `krissel review --names` writes it, or one of the columns `text` and `right_id`, "
+    "with yes or no in `verdict`, or an id in `right_id`"
 )
 READ = ("doc", "start", "end", "context", "id", "verdict", "right_id")
+FILLED_IN = {"verdict", "right_id"}
 # Column with the reason why `krissel review` chose a row, and its value for random rows.
 WHY, RANDOM = "why", "random"
 VERDICTS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
@@ -92,14 +93,13 @@ def read_names(path: Path, kb: Resolver, report: CorpusReport) -> Iterator[NameV
 
 
 def is_of_names(path: Path) -> bool:
-    """Return whether a table is one of found names, by its columns. Raises what `open_lines`
-    raises."""
+    """Return whether a table is one of names, by its columns: a text without a context. Raises what
+    `open_lines` raises."""
     with open_lines(path, EXPECTED, report=CorpusReport()) as lines:
         header = next(lines, (1, ""))[1]
         for _, cells in csv_rows([(1, header)], _separator(header)):
-            return not isinstance(cells, str) and {"text", "mentions", "verdict"}.issubset(
-                cell.strip().lower() for cell in cells
-            )
+            columns = set() if isinstance(cells, str) else {cell.strip().lower() for cell in cells}
+            return "text" in columns and "context" not in columns and bool(columns & FILLED_IN)
     return False
 
 
@@ -183,7 +183,11 @@ def _verdict(row: dict[str, str], kb: Resolver, report: CorpusReport) -> Verdict
     ids = split_gold(right, kb) if right else linked if is_right else ()
     _check_known(ids, kb)
     if (location := _LOCATION.fullmatch(f"{start} {end} {context}")) is None:
-        raise ValueError("no mention in brackets, ⟦ ⟧, in the context, or no offsets")
+        raise ValueError(
+            "the context is not a text with one mention in ⟦ ⟧"
+            if start.isdecimal() and end.isdecimal()
+            else "no offsets in start and end; for names, use a table of text and right_id"
+        )
     view = View(location[3], location[4], location[5])
     return Verdict(
         linked, ids, why, doc, int(start), int(end), view, no_entity=is_right and not ids

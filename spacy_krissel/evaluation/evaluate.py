@@ -11,6 +11,7 @@ from spacy.language import Language
 
 from ..errors import Errors, KrisselError, Warnings, wrong_setting
 from ..kb.prototype_kb import PrototypeKB
+from ..mentions.gold_mentions import split_gold
 from ..ontology.build import open_ontology
 from ..ontology.store import OntologyStore, write_store
 from ..pipeline.card import add_evaluation, write_licences
@@ -154,7 +155,9 @@ def evaluate(
     docs = read_gold(gold, nlp, spans_key=spans_key, labels=labels)
     ids = [id_ for _, id_ in linked_mentions(docs, store)]
     if ids and not any(id_ in store for id_ in ids):
-        raise KrisselError(Errors.K706.format(n=len(ids), path=store.path, first=ids[0]))
+        n = sum(bool(split_gold(each.kb_id_, store)) for item in docs for each in item.mentions)
+        where = "the pipeline's ontology" if ontology is None else f"the ontology '{store.path}'"
+        raise KrisselError(Errors.K706.format(n=n, where=where, first=ids[0]))
     if end_to_end:
         scored = evaluate_texts(
             nlp,

@@ -20,13 +20,15 @@ VERDICT = "verdict"
 OCCASIONAL = (VERDICT, "found")
 CANDIDATE_KEYS = {
     "id, name, score": "the entity and its score",
-    "kind": "the kind of the prototype that won; verdict if a correction decided",
+    "kind": "the kind of the prototype that won; verdict if a correction of this mention, in this "
+    "sentence, decided",
     "evidence": "the text of that prototype, with the mention in ⟦ ⟧",
     "doc, source": "if it was seen in a text: the text's id (in PubMed a PMID), and its source",
     "match": "how the name was found, if names were compared",
     "confidence": "the probability that the link is correct, if it was fitted; 1 by a correction. "
     "Those of several candidates need not add up to 1",
     "vector, lexical, …": "the terms of the score, each by its name, if there are several",
+    "verdict": "what the score gains by corrections of like mentions, or loses by rejections",
 }
 
 

@@ -20,7 +20,7 @@ MATCH_MEANINGS = {
         "contains an abbreviation that the document defines, and its long form is or resembles a "
         "name"
     ),
-    "mention": "is no name of the entity, but was annotated with it",
+    "mention": "is no name of the entity, but was annotated with it, in this form or another",
     "synonym": "is another name of the entity, or one that was added to the finder",
     "label": "is the preferred name of the entity",
 }

@@ -167,6 +167,19 @@ def test_bad_rows_are_counted_and_the_others_applied(pipeline, fill_in, tmp_path
     assert (found["rows"], found["corrections"]) == (6, 1)
 
 
+@pytest.mark.parametrize(
+    "cells, problem",
+    [
+        ({"context": "a ⟦STEMI⟧ and ⟦another⟧"}, "one mention in"),
+        ({"start": "", "end": ""}, "no offsets in start and end.*table of text and right_id"),
+    ],
+)
+def test_what_a_row_lacks_is_said(pipeline, fill_in, tmp_path, cells, problem):
+    links = fill_in({0: {"right_id": "T10", **cells}, 1: {"right_id": "T10"}}, texts=[TEXT] * 2)
+    with pytest.warns(KrisselWarning, match=f"KW201.*1 record.*line 2.*{problem}"):
+        assert correct(pipeline, links, tmp_path / "fixed")["corrections"] == 1
+
+
 def test_unclosed_quote_warns(pipeline, fill_in, tmp_path):
     links = fill_in({0: {"right_id": "T10"}})
     links.write_text(links.read_text() + '"' + "x\t\n" * 3)

@@ -186,6 +186,17 @@ def test_unusable_rows_are_named_and_others_followed(judge, tmp_path, cells, pro
     assert (found["rows"], found["left_out"]) == (2, 1)
 
 
+@pytest.mark.parametrize("header", ["text,right_id", "right_id,note,Text"])
+def test_a_table_of_texts_and_ids_is_one_of_names(pipeline, tmp_path, header):
+    columns = header.lower().split(",")
+    row = {"text": "NB", "right_id": "D3"}
+    table = tmp_path / "own.csv"
+    table.write_text(f"{header}\n{','.join(row.get(name, '') for name in columns)}\n")
+    assert correct(pipeline, table, tmp_path / "fixed")["added"] == 1
+    finder = spacy.load(tmp_path / "fixed").get_pipe("krissel_finder")
+    assert finder.cfg.added_names == {"NB": "D3"}
+
+
 def test_invalid_calls_raise(pipeline, judge, texts, tmp_path):
     with pytest.raises(KrisselError, match=r"K204.*names.tsv.*row to follow.*review --names"):
         judge({})

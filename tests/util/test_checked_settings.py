@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import Field
 
-from spacy_krissel.errors import KrisselError
+from spacy_krissel.errors import KrisselError, wrong_setting
 from spacy_krissel.util.settings import (
     Count,
     Fraction,
@@ -77,6 +77,11 @@ class Thing:
 def test_invalid_setting_raises(given, message):
     with pytest.raises(KrisselError, match=f"K006.*{message}"):
         call(**given)
+
+
+def test_a_path_is_shown_as_it_was_typed():
+    with pytest.raises(KrisselError, match=r"K006.*'path' is 'a/b'\. Expected"):
+        raise wrong_setting("path", Path("a/b"), "a file")
 
 
 def test_valid_settings_are_accepted_and_converted():

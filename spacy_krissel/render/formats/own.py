@@ -24,7 +24,9 @@ def write_html(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
 
 
 def write_tsv(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    """Write one row per mention, with columns for verdicts, which `krissel correct` reads."""
+    """Write one row per mention, with columns for verdicts, which `krissel correct` reads. The
+    `context` has the mention in ⟦ ⟧, and `alternatives` the other candidates with their scores, on
+    the scale of a `threshold` (docs/nil.md)."""
     file_.writelines(
         table_lines(COLUMNS, (row.values() for doc in docs for row in link_rows(doc, key)))
     )
