@@ -164,7 +164,7 @@ class Schedule:
         self._again.append(request)
 
     def n_to_skip(self, worker: int) -> int:
-        """Return how many parts a new worker would read in vain in place of this one."""
+        """Return how many parts of its unit a new worker would read in vain."""
         return self._own.get(worker, (0, 0))[1]
 
     def _read(self) -> Iterator[Request]:
