@@ -582,8 +582,8 @@ class Errors:
         "references."
     )
     K533 = (
-        "[K533] {count} of {total} gold mentions have an id that the knowledge base lacks (first: "
-        "{examples}), so none was added. Check the ids, or leave these mentions out with "
+        "[K533] {count} of {total} annotated mentions have an id that the knowledge base lacks "
+        "(first: {examples}), so none was added. Check the ids, or leave these mentions out with "
         "skip_unknown=True."
     )
     K534 = (
@@ -1170,8 +1170,8 @@ class Warnings:
     )
     KW629 = (
         "[KW629] {n} of {total} corrections do not apply to texts: the finder does not find their "
-        "mentions. Add them as names with `krissel correct`, by a table with the columns text, "
-        "mentions, verdict and right_id. The first mentions: {names}."
+        "mentions. Add them as names with `krissel correct`, by a table with the columns text and "
+        "right_id. The first mentions: {names}."
     )
     KW681 = (
         "[KW681] The last line of '{path}' was cut off: its {n} bytes were written by a service "
