@@ -33,7 +33,7 @@ KINDS = {
     "overlap": "another span that overlaps, and any other id",
     "missed": (
         "no prediction overlaps the gold mention (see added_names, general_names, lone_acronyms, "
-        "min_confidence)"
+        "use_abbreviations, min_confidence)"
     ),
     "spurious": "no gold mention overlaps the prediction (see stop_names and min_confidence)",
 }

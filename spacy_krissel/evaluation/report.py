@@ -65,7 +65,8 @@ MEANINGS = {
     "kind of mentions": "source of the linked mentions: the corpus, or the pipeline",
     "own gold": "gold mentions of these documents in the knowledge base, as prototypes",
     "seen entities": "entities that a gold mention in training links to",
-    "span and id": "a prediction is correct with the exact offsets and a gold id",
+    "span and id": "a prediction is correct with the exact offsets and a gold id; of a mention in "
+    "fragments, `doc.ents` has a part, which is not",
     "score": (
         "the similarity of the mention to the entity's best prototype, plus the linker's other "
         "terms"

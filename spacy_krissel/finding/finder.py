@@ -80,7 +80,10 @@ REASON_MEANINGS: dict[Reason, str] = {
         "it is an acronym of up to three letters, no longer name of its entity is in this text "
         "(give the whole text), and `lone_acronyms` is false"
     ),
-    "abbreviation": "the text defines it as an abbreviation, or as part of a definition",
+    "abbreviation": (
+        "the text defines it as an abbreviation of what is no name, or as part of a definition "
+        "(`use_abbreviations`)"
+    ),
 }
 
 
