@@ -279,6 +279,10 @@ class VerdictTable:
     def no_entity(self) -> Mask:
         return self.table.column("no_entity").to_numpy().astype(bool)
 
+    @once
+    def same_document(self) -> Mask:
+        return self.table.column("same_document").to_numpy().astype(bool)
+
     def _groups(self, name: str) -> Groups:
         column = self.table.column(name).combine_chunks()
         lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)

@@ -35,20 +35,14 @@ STATED: dict[str, tuple[Pattern[str], Pattern[str]]] = {
     ),
     # This format states no licence.
     "icd10cm": (re.compile(r"<version>\s*([^<]+)"), re.compile("(?!)")),
-    "obographs": (
-        re.compile(r'"version"\s*:\s*"([^"]+)"'),
-        re.compile(rf'"pred"\s*:\s*"[^"]*licen[cs]e"\s*,\s*"val"\s*:\s*"({JSON_TEXT})"'),
-    ),
 }
 # Converters of the stated texts to plain text.
 UNESCAPED: dict[str, Callable[[str], str]] = {
     "owl": unescape,
     "fhir": json_text,
-    "obographs": json_text,
 }
-# The graph's own statements precede or follow its nodes. Nodes have statements as well, and so do
-# concepts of FHIR.
-NODES = re.compile(r'"(?:nodes|concept)"\s*:')
+# Concepts of FHIR have statements as well.
+CONCEPTS = re.compile(r'"concept"\s*:')
 
 
 def provenance(
@@ -90,8 +84,8 @@ def _stated(path: Path, format: str) -> dict[str, Any]:
     if format not in STATED:
         return {}
     text = FileHead(path).text
-    if format in ("obographs", "fhir"):
-        text = NODES.split(text, maxsplit=1)[0]
+    if format == "fhir":
+        text = CONCEPTS.split(text, maxsplit=1)[0]
     found = zip(
         ("version", "licence"), (pattern.search(text) for pattern in STATED[format]), strict=True
     )

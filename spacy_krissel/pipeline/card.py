@@ -374,7 +374,9 @@ def _use(nlp: Language, pipes: dict[str, KBPipe]) -> Iterator[str]:
                 f"- `{name}` knows names without contexts: of entities that share a name it takes "
                 f"{taken}."
             )
-        if isinstance(pipe, KrisselLinker) and len(nlp.pipe_names) == len(_pipes(nlp)):
+        if isinstance(pipe, KrisselLinker) and all(
+            "token.ent_kb_id" in nlp.get_pipe_meta(each).assigns for each in nlp.pipe_names
+        ):
             yield (
                 f"- `{name}` needs a component before it that finds mentions; none is in this "
                 "pipeline."

@@ -72,7 +72,6 @@ def test_the_model_card_of_a_built_pipeline_names_its_ontology_and_sources(linke
         "CC0 \\| toy",
         f"of krissel_compact {compact['version']}, not trained further",
         "of links are correct",
-        "finds mentions",
         "krissel evaluate --write-meta",
     ):
         assert said in meta["notes"]
@@ -160,6 +159,13 @@ def test_an_unstated_licence_leaves_the_license_empty(toy_files, tmp_path):
     build(toy_files / "ontology.jsonl", tmp_path / "linker")
     meta = meta_of(tmp_path / "linker")
     assert meta["license"] == "" and "licence: not stated" in meta["notes"]
+
+
+@pytest.mark.parametrize("find", ["auto", "none"])
+def test_a_finder_finds_mentions(toy_files, tmp_path, find):
+    build(toy_files / "ontology.jsonl", tmp_path / "linker", find=find)
+    notes = meta_of(tmp_path / "linker")["notes"]
+    assert ("needs a component before it that finds mentions" in notes) is (find == "none")
 
 
 def test_added_gold_is_listed_on_the_model_card(linker, tmp_path):

@@ -75,13 +75,18 @@ def test_licences_of_obo_files_are_read(tmp_path, line, licence):
     assert found.get("licence") == licence and "version" not in found
 
 
-def test_only_metadata_before_the_nodes_counts(tmp_path):
+@pytest.mark.parametrize("is_last", [False, True])
+def test_metadata_of_a_graph_counts_wherever_it_stands(tmp_path, is_last):
     path = tmp_path / "cl.json"
-    path.write_text(json.dumps(GRAPHS))
+    (graph,) = GRAPHS["graphs"]
+    # More edges than the first lines of a file hold.
+    edges = [{"sub": "CL_1", "pred": "is_a", "obj": "CL_1"}] * 20_000
+    keys = ["edges", "nodes", "meta"] if is_last else ["meta", "edges", "nodes"]
+    whole = {**graph, "edges": edges}
+    path.write_text(json.dumps({"graphs": [{key: whole[key] for key in keys}]}, indent=1))
     (found,) = provenance(path, "auto")
     assert (found["version"], found["licence"]) == ("2024-01-01", "CC0")
-    GRAPHS["graphs"][0].pop("meta")
-    path.write_text(json.dumps(GRAPHS))
+    path.write_text(json.dumps({"graphs": [{"nodes": graph["nodes"]}]}))
     assert "version" not in provenance(path, "auto")[0]
 
 

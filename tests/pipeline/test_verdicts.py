@@ -235,10 +235,37 @@ def test_own_document_counts_more_than_others(nlp):
 
 
 def test_verdict_of_one_document_holds_in_it_by_id_or_text(nlp):
-    kb = find_linker(nlp).kb
+    kb, others = find_linker(nlp).kb, (AGAIN, LIKE)
+    before = answer(nlp, others)
     kb.add_corrections(said(nlp, OWN, "D4", doc_id="a"), same_document=True)
     assert link(nlp, OWN)._.krissel_candidates[0]["kind"] == "verdict"
-    assert link(nlp, AGAIN)._.krissel_candidates[0]["kind"] != "verdict"
+    assert answer(nlp, others) == before
+    # Like mentions of the document gain.
+    assert link(nlp, f"{OWN} {LIKE}").kb_id_ == before[1][0][1]
+    kb.add_corrections(said(nlp, f"{OWN} {LIKE}", "D4"), same_document=True)
+    assert [ent.kb_id_ for ent in nlp(f"{OWN} {LIKE}").ents if ent.text == "cold"] == ["D4"] * 2
+
+
+@pytest.mark.parametrize(
+    "text, counts",
+    [
+        ("MS was seen.", True),
+        ("Motor syndrome (MS) is rare. MS was seen.", False),
+        ("Multiple sclerosis (MS) is rare. MS was seen.", False),
+        ("Mass spectrometry (MS) is quick. MS was seen.", True),
+        # The long form stands in the sentence of the correction.
+        ("Slow measuring system (MS). MS was seen.", True),
+    ],
+)
+def test_a_defined_abbreviation_is_like_none_of_another_meaning(nlp, text, counts):
+    def gain():
+        found = [*nlp(text).ents][-1]._.krissel_candidates
+        return sum(each.get("verdict", 0.0) for each in found if each["id"] == "C1")
+
+    assert gain() == 0
+    corrected = said(nlp, "A slow measuring system, the MS, was used.", "C1", "MS")
+    find_linker(nlp).kb.add_corrections(corrected)
+    assert (gain() > 0) is counts
 
 
 def test_two_occurrences_in_a_sentence_are_corrected_apart(nlp):

@@ -35,7 +35,7 @@ from .icd10cm import is_icd10cm, read_icd10cm
 from .jsonl import JSON_LD, is_jsonl, read_jsonl
 from .mesh import is_mesh, is_mesh_tree, is_mesh_xml, read_mesh, read_mesh_tree, read_mesh_xml
 from .obo import is_obo, read_obo
-from .obographs import is_obographs, read_obographs
+from .obographs import is_obographs, obographs_release, read_obographs
 from .omop import holds_omop, omop_files, omop_release, read_omop
 from .owl import is_owl, read_owl
 from .records import FileHead, open_bytes
@@ -86,7 +86,7 @@ _BUILT_IN = {
     # SKOS precedes OWL, since a thesaurus may use OWL as well.
     "skos": Reader(read_skos, is_skos),
     "owl": Reader(read_owl, is_owl),
-    "obographs": Reader(read_obographs, is_obographs),
+    "obographs": Reader(read_obographs, is_obographs, states=obographs_release),
     "fhir": Reader(read_fhir, is_fhir),
     "zeshel": Reader(read_zeshel, is_zeshel),
     "jsonl": Reader(read_jsonl, is_jsonl),

@@ -16,6 +16,7 @@ from .records import (
     BadRecord,
     FileHead,
     RecordFile,
+    open_bytes,
     open_records,
     require_storable,
     species_name,
@@ -25,7 +26,9 @@ from .replaced import Replaced
 
 # http://purl.obolibrary.org/obo/CL_0000540
 _IRI = re.compile(r".*[/#]([A-Za-z][A-Za-z0-9.]*)_(\w+)")
+EXPECTED = '{"graphs": [{"nodes": [{"id": …, "lbl": …, "type": "CLASS"}]}]}'
 _BEGINNING = re.compile(r'\{\s*("meta"\s*:.*?)?"graphs"\s*:\s*\[', re.DOTALL)
+_LICENCE = re.compile("licen[cs]e$", re.IGNORECASE)
 _SCOPE = re.compile(r"has(\w+)Synonym")
 
 
@@ -46,8 +49,7 @@ def read_obographs(
     KW101 counts nodes, not lines. Warns KW108 about deprecated classes whose replacement is not in
     the file.
     """
-    expected = '{"graphs": [{"nodes": [{"id": …, "lbl": …, "type": "CLASS"}]}]}'
-    with open_records(path, "obographs", expected) as records:
+    with open_records(path, "obographs", EXPECTED) as records:
         graphs, replaced = _graphs(records), Replaced(records.path)
         # Type of untyped nodes, by graph.
         untypeds = [
@@ -74,6 +76,28 @@ def read_obographs(
             )
             yield from records.parsed(_nodes(records, graph), parse)
         replaced.finish()
+
+
+def obographs_release(path: Path) -> dict[str, Any]:
+    """Return version and licence as the first of the file or its graphs states them, before or
+    after its nodes."""
+    with open_bytes(path) as file_:
+        data = RecordFile(file_, "obographs", EXPECTED).json()
+    graphs = objects(data.get("graphs")) if isinstance(data, dict) else []
+    found: dict[str, Any] = {}
+    for meta in objects([each.get("meta") for each in (data, *graphs) if isinstance(each, dict)]):
+        stated = {
+            "version": [{"val": meta.get("version")}],
+            "licence": [
+                each
+                for each in objects(meta.get("basicPropertyValues"))
+                if _LICENCE.search(str(each.get("pred")))
+            ],
+        }
+        for name, values in stated.items():
+            for text in _texts(values)[:1]:
+                found.setdefault(name, text)
+    return found
 
 
 def is_obographs(start: FileHead) -> bool:

@@ -12,12 +12,13 @@ from ...kb.search_result import SearchResult
 from ...kb.ties import with_term
 from ...kb.verdicts import VerdictTable
 from ...lexical.groups import Groups, pair_keys
+from ...lexical.ngrams import canonical_form
 from ...mentions.gold_mentions import document_id, text_hash
 from ...mentions.own_sentence import mention_key
 from ...views import doc_text
 from ..settings import LinkerSettings
 from .decision import without_link
-from .match import match_codes
+from .match import MIN_SIMILAR, match_codes
 from .query import Query
 from .terms.term import Pairs, Term
 
@@ -37,7 +38,42 @@ MIN_NEW, MAX_PROBABILITY = 0.3, 0.95
 MIN_PROBABILITY = 1e-6
 
 
-def with_evidence(query: Query, result: SearchResult, settings: LinkerSettings) -> SearchResult:
+# Rows of mentions, ascending, and of verdicts on mentions like them (n,) each.
+Like = tuple[np.ndarray, np.ndarray]
+
+
+def like_mentions(query: Query) -> Like:
+    """Return the verdicts on like mentions that hold in their documents.
+
+    Verdicts on a short form are left out where the document defines it as words that are unlike the
+    names of the verdict's entities and not in its sentence: after "motor response (MR)", "MR" is no
+    mitral regurgitation.
+    """
+    mentions, rows = query.alike
+    table, different = query.kb.verdicts, np.unique(mentions)
+    defined = different[[query.is_defined(each) for each in different.tolist()]]
+    is_defined, is_local = np.isin(mentions, defined), table.same_document[rows]
+    asked = np.flatnonzero(is_defined | is_local)
+    is_like = np.ones(len(rows), dtype=bool)
+    is_like[asked] = _of_own_document(query, mentions[asked], rows[asked])
+    asked = np.flatnonzero(is_defined & ~is_local & ~is_like)
+    for of_verdicts in (table.right, table.rejected):
+        entities, owner = of_verdicts.take(rows[asked])
+        similar = query.lexical.similarity(mentions[asked[owner]], entities) >= MIN_SIMILAR
+        is_like[asked[owner[similar]]] = True
+    sentences = {
+        row: canonical_form(" ".join(said[part] for part in ("left", "mention", "right")))
+        for row, said in table.said(np.unique(rows[asked]))
+    }
+    for index in asked.tolist():
+        long = canonical_form(query.texts[mentions[index]])
+        is_like[index] |= long in sentences[rows[index]]
+    return mentions[is_like], rows[is_like]
+
+
+def with_evidence(
+    query: Query, like: Like, result: SearchResult, settings: LinkerSettings
+) -> SearchResult:
     """Return the candidates with the evidence of verdicts on like mentions.
 
     A verdict counts by the cosine of the contexts, several by the logarithm of their sum. For an
@@ -50,7 +86,7 @@ def with_evidence(query: Query, result: SearchResult, settings: LinkerSettings) 
     A rejection says that an entity is wrong, not that there is none: in other documents, it makes
     another candidate the link or lowers the confidence, but makes no mention NIL.
     """
-    evidence, against = _evidence(query, result)
+    evidence, against = _evidence(query, like, result)
     if not (evidence.any() or against.any()):
         return result
     named = _named(query, result, (evidence != 0) | (against != 0))
@@ -103,11 +139,11 @@ def _with_gain(
 
 
 def with_missing(
-    query: Query, result: SearchResult, terms: Sequence[Term], settings: LinkerSettings
+    query: Query, like: Like, result: SearchResult, terms: Sequence[Term], settings: LinkerSettings
 ) -> SearchResult:
     """Return the candidates, followed by the entities that like mentions were corrected to, with
     the scores of the terms."""
-    mentions, rows = query.alike
+    mentions, rows = like
     entities, owner = query.kb.verdicts.right.take(rows)
     mentions = mentions[owner]
     new = (result.entities[mentions] != entities[:, None]).all(axis=1)
@@ -158,7 +194,7 @@ def with_missing(
     return found if found.match is None else replace(found, match=match_codes(query, found))
 
 
-def _evidence(query: Query, result: SearchResult) -> tuple[np.ndarray, np.ndarray]:
+def _evidence(query: Query, like: Like, result: SearchResult) -> tuple[np.ndarray, np.ndarray]:
     """Return the evidence for each candidate, and what rejections in other documents take from it,
     both (q, k).
 
@@ -166,7 +202,7 @@ def _evidence(query: Query, result: SearchResult) -> tuple[np.ndarray, np.ndarra
     with the mentions of its document that are not. Mentions without an entity count against all.
     Only the nearest mention of each document counts: the others are of the same entity.
     """
-    table, (mentions, rows) = query.kb.verdicts, query.alike
+    table, (mentions, rows) = query.kb.verdicts, like
     cosines = _cosines(query, table, mentions, rows)
     documents = table.documents(rows)
     width = result.entities.shape[1]

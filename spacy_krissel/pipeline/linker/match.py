@@ -49,10 +49,8 @@ def match_codes(query: Query, result: SearchResult) -> np.ndarray:
         written[row, column] = _names(
             query, texts.hashes[of_mention[row]], entities[expanded[row], column]
         )
-        by_name = query.reworded[expanded] | [
-            row in query.found and query.found[row].variant != "abbreviation" for row in expanded
-        ]
-        most = np.where(by_name, SIMILAR, ABBREVIATION)[:, None]
+        is_defined = [*map(query.is_defined, expanded.tolist())]
+        most = np.where(is_defined, ABBREVIATION, SIMILAR)[:, None]
         codes[expanded] = np.maximum(written, np.where(of_text == CONTEXT, CONTEXT, most))
     if (spelt := result.parts.get("spelling")) is not None:
         codes = np.where(spelt > 0, np.maximum(codes, SPELLING), codes)

@@ -295,6 +295,17 @@ class Query:
         self.views[row] = with_mention(self.views[row], name)
         self.texts[row], self.reworded[row] = name, True
 
+    def is_defined(self, row: int) -> bool:
+        """Return whether the text of a mention has an abbreviation that the document defines, and
+        is read as its long form."""
+        found = self.found.get(row)
+        return bool(
+            self.written
+            and self.written[row] != self.texts[row]
+            and not self.reworded[row]
+            and (found is None or found.variant == "abbreviation")
+        )
+
     def by_types(
         self, types: Sequence[str], by_label: Mapping[str, Sequence[str]]
     ) -> Iterator[tuple[Any, "Query"]]:

@@ -11,7 +11,7 @@ from ...kb.candidates import VERDICT
 from ...kb.search_result import SearchResult
 from ...kb.snapshot import KBSnapshot
 from ..settings import LinkerSettings
-from .evidence import Documents, with_evidence, with_missing
+from .evidence import Documents, like_mentions, with_evidence, with_missing
 from .match import MENTION
 from .query import Query
 from .terms.term import Term
@@ -28,7 +28,9 @@ def with_verdicts(
     """
     if not len(query.alike[0]):
         return result
-    result = with_evidence(query, with_missing(query, result, terms, settings), settings)
+    like = like_mentions(query)
+    result = with_missing(query, like, result, terms, settings)
+    result = with_evidence(query, like, result, settings)
     result = _annotated(result)
     said = dict(_said(query))
     return _decided(query.kb, result, said) if said else result
