@@ -1241,6 +1241,7 @@ class _NotSet:
 
 
 def wrong_setting(setting: str, found: Any, expected: str) -> KrisselError:
-    """Return the error K006. expected: in words."""
+    """Return the error K006. found: None is shown as not set, and a path as typed. expected: in
+    words."""
     shown = _NotSet() if found is None else str(found) if isinstance(found, PurePath) else found
     return KrisselError(Errors.K006.format(setting=setting, found=shown, expected=expected))

@@ -32,7 +32,7 @@ def extract(
     if output is not None:
         if not (output.suffix == ".html" or (output.suffix == ".svg" and len(texts) == 1)):
             expected = "a path that ends in .html, or in .svg for one text"
-            raise wrong_setting("output", str(output), expected)
+            raise wrong_setting("output", output, expected)
         check_file(output)
     nlp = load_pipeline(pipeline)
     key = find_kb_pipe(nlp, name).cfg["spans_key"]

@@ -199,7 +199,7 @@ def run(pool: Pool, schedule: Schedule) -> Iterator[tuple[Key, Linked]]:
             schedule.finished(worker, request, answer.record["is_last"])
             yield (request.unit, request.number), answer
             n_linked[worker] += 1
-            # A new one reads less in vain than this one linked.
+            # A new worker reads no more parts in vain than this one linked.
             is_old = n_linked[worker] >= max(PARTS_PER_WORKER, schedule.n_to_skip(worker))
             if is_old and (following := schedule.next(worker)) is not None:
                 schedule.returned(worker, following)

@@ -19,7 +19,7 @@ from ..mentions.gold_mentions import ID_KEY
 from ..pipeline.pipeline_io import mention_setters, within_max_length
 from ..pipeline.settings import LINKER
 from ..render.formats import WRITERS, writer_of
-from ..render.formats.corpus_rows import Rows
+from ..render.formats.corpus_rows import ROW_WRITERS, Rows
 from ..render.links import link_rows
 from ..util.atomic import atomic_file, check_file
 from ..util.outputs import writes
@@ -128,15 +128,15 @@ def link(
         if given[setting] != default:
             raise wrong_setting(setting, given[setting], f"{default!r}, without `format`")
     if output is not None and not os.fspath(output).endswith(tuple(WRITERS)):
-        expected = f"{describe_type(Output)}; or a folder, with --format parquet or jsonl"
-        raise wrong_setting("output", str(output), expected)
+        expected = f"{describe_type(Output)}; or a folder, with --format {' or '.join(ROW_WRITERS)}"
+        raise wrong_setting("output", output, expected)
     # A word with a dot or slash is a file name, existing or not.
     named = str(texts).endswith((".spacy", *SUFFIXES)) or re.fullmatch(r"\S*[./\\]\S*", str(texts))
     is_file = bool(named) or not isinstance(texts, str) or os.path.exists(texts)
     source = Path(texts) if is_file else str(texts)
     if output is None and is_file and not os.path.exists(texts):
         wanted = "a file that is there, or a text of several words"
-        raise wrong_setting("texts", str(texts), wanted)
+        raise wrong_setting("texts", texts, wanted)
     if output is None and is_file:
         expected = f"{describe_type(Output)}, for the links of a file (--output links.tsv)"
         raise wrong_setting("output", None, expected)

@@ -160,7 +160,7 @@ def ontology(asked: StoreSettings) -> tuple[OntologyStore, dict[str, Any]]:
     RETURNS: the store, and the report of homonyms. Raises as `build_ontology` does.
     """
     if asked.taxonomy and asked.homonyms is None and asked.disambiguate is None:
-        raise wrong_setting("taxonomy", str(asked.taxonomy), "--disambiguate or --homonyms as well")
+        raise wrong_setting("taxonomy", asked.taxonomy, "--disambiguate or --homonyms as well")
     check_replaceable(asked.output, KIND)
     if asked.homonyms is not None:
         check_file(asked.homonyms)

@@ -171,7 +171,7 @@ def _check(
 ) -> None:
     """Raise KrisselError K006 for settings that do not go together, K026 for the outputs."""
     if output.suffix != ".tsv":
-        raise wrong_setting("output", str(output), "a path ending in .tsv")
+        raise wrong_setting("output", output, "a path ending in .tsv")
     addresses = {
         "license": license,
         **({"mapping_set_id": mapping_set_id} if mapping_set_id else {}),
@@ -186,12 +186,12 @@ def _check(
         expected = (
             "a name with 'nodes', such as kg_nodes.tsv, next to which kg_edges.tsv is written"
         )
-        raise wrong_setting("merge", str(merged), expected)
+        raise wrong_setting("merge", merged, expected)
     check_file(merged)
     written = {each.resolve() for each in (merged, edges_path(merged))}
     if not written.isdisjoint(each.resolve() for each in (output, *paths)):
         expected = "another path than those of the terms and the output, also for the edges"
-        raise wrong_setting("merge", str(merged), expected)
+        raise wrong_setting("merge", merged, expected)
 
 
 def _confidences(rows: Iterator[Mapping]) -> np.ndarray:

@@ -104,10 +104,10 @@ def review(
     K678 (no linked mention), K679 (no found mention), and those of `LinkedDocs`, which also warns.
     """
     if output.suffix != ".tsv":
-        raise wrong_setting("output", str(output), "a path ending in .tsv")
+        raise wrong_setting("output", output, "a path ending in .tsv")
     check_file(output)
     if names and also is not None:
-        raise wrong_setting("also", str(also), "none with `names`, which compares no links")
+        raise wrong_setting("also", also, "none with `names`, which compares no links")
     docs = LinkedDocs(pipeline, texts, name=name, batch_size=batch_size, progress=progress)
     if names:
         return review_names(docs, texts, output, rows)

@@ -89,7 +89,7 @@ def tune_index(
     if (path / MANIFEST).is_file():
         if queries is not None:
             expected = "nothing with a knowledge base alone: to encode mentions, name the pipeline"
-            raise wrong_setting("queries", str(queries), expected)
+            raise wrong_setting("queries", queries, expected)
         target = output or path
         check_replaceable(target, KB)
         kb = PrototypeKB(Vocab(), 0).from_disk(path)
@@ -177,6 +177,6 @@ def _mention_vectors(nlp: Language, path: Path, n: int, seed: int, name: str) ->
     for doc in read_doc_bins(path, nlp.vocab):
         views.extend(linker.views(doc, spans_of(doc, linker.cfg["spans_key"])))
     if not views:
-        raise wrong_setting("queries", str(path), "docs with mentions")
+        raise wrong_setting("queries", path, "docs with mentions")
     drawn = np.random.default_rng(seed).choice(len(views), min(n, len(views)), replace=False)
     return linker.encode([views[row] for row in np.sort(drawn).tolist()])

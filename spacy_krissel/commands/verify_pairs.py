@@ -152,18 +152,18 @@ def _check(
     if not (ontology or pipeline):
         raise wrong_setting("ontology", None, "an ontology or a pipeline to verify against")
     if fix != (output is not None):
-        raise wrong_setting("output", output and str(output), "a path with --fix, and only with it")
+        raise wrong_setting("output", output, "a path with --fix, and only with it")
     if fix and len(files) != 1:
         raise wrong_setting("files", f"{len(files)} files", "one file with --fix")
     if report is not None and report.suffix not in REPORTS:
-        raise wrong_setting("report", str(report), f"a path ending in {', '.join(REPORTS)}")
+        raise wrong_setting("report", report, f"a path ending in {', '.join(REPORTS)}")
     if output is not None and report is not None and output.resolve() == report.resolve():
-        raise wrong_setting("report", str(report), "another path than that of the corrected copy")
+        raise wrong_setting("report", report, "another path than that of the corrected copy")
     for path in (output, report):
         if path is not None:
             check_file(path)
             if any(path.resolve() == each.resolve() for each in files):
-                raise wrong_setting("output", str(path), "another path than that of the input")
+                raise wrong_setting("output", path, "another path than that of the input")
 
 
 def _proposed(

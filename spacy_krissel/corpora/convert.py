@@ -165,7 +165,7 @@ def convert(
     """
     output = Path(output)
     if output.suffix != ".spacy":
-        raise wrong_setting("output", str(output), "a path ending in .spacy")
+        raise wrong_setting("output", output, "a path ending in .spacy")
     check_file(output)
     part = GoldSplit(split, dev_share, seed, purpose="convert")
     report = CorpusReport()

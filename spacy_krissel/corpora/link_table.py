@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 from ..mentions.gold_ids import Resolver
 from ..mentions.gold_mentions import split_gold
 from ..util.escape import text_of_cell
+from ..util.outputs import VERDICT_COLUMNS
 from ..util.tables import csv_rows
 from ..views import View
 from .files import open_lines
@@ -23,8 +24,7 @@ NAMES_EXPECTED = (
     "a table as `krissel review --names` writes it, or one of the columns `text` and `right_id`, "
     "with yes or no in `verdict`, or an id in `right_id`"
 )
-READ = ("doc", "start", "end", "context", "id", "verdict", "right_id")
-FILLED_IN = {"verdict", "right_id"}
+READ = ("doc", "start", "end", "context", "id", *VERDICT_COLUMNS)
 # Column with the reason why `krissel review` chose a row, and its value for random rows.
 WHY, RANDOM = "why", "random"
 VERDICTS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
@@ -99,7 +99,11 @@ def is_of_names(path: Path) -> bool:
         header = next(lines, (1, ""))[1]
         for _, cells in csv_rows([(1, header)], _separator(header)):
             columns = set() if isinstance(cells, str) else {cell.strip().lower() for cell in cells}
-            return "text" in columns and "context" not in columns and bool(columns & FILLED_IN)
+            return (
+                "text" in columns
+                and "context" not in columns
+                and not columns.isdisjoint(VERDICT_COLUMNS)
+            )
     return False
 
 

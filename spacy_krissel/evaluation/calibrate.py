@@ -15,10 +15,10 @@ from ..about import __version__
 from ..corpora.doc_bins import GoldSplit
 from ..errors import KrisselWarning, Warnings
 from ..mentions.annotations import NIL
+from ..pipeline.pipe import link_writers
 from ..pipeline.pipeline_io import (
     configure,
     find_linker,
-    link_writers,
     open_to_change,
     save_pipeline,
 )

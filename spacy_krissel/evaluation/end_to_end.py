@@ -23,7 +23,8 @@ from ..mining.matcher import NameMatcher
 from ..mining.name_table import search_names
 from ..ontology.hierarchy import subtree
 from ..ontology.store import OntologyStore
-from ..pipeline.pipeline_io import link_writers, within_max_length
+from ..pipeline.pipe import link_writers
+from ..pipeline.pipeline_io import within_max_length
 from ..util.progress import progress_bar
 from ..views import mention_view
 from .bootstrap import RESAMPLES, Bootstrap

@@ -25,7 +25,8 @@ from ..mentions.annotations import NIL, spans_of
 from ..mentions.gold_ids import Resolver
 from ..mentions.gold_mentions import primary_id, split_gold
 from ..pipeline.card import describe
-from ..pipeline.pipeline_io import link_writers, mention_setters, within_max_length
+from ..pipeline.pipe import link_writers
+from ..pipeline.pipeline_io import mention_setters, within_max_length
 from ..util.progress import progress_bar
 from ..util.settings import Count, PositiveInt, checked
 from ..views import mention_view

@@ -81,8 +81,8 @@ REASON_MEANINGS: dict[Reason, str] = {
         "(give the whole text), and `lone_acronyms` is false"
     ),
     "abbreviation": (
-        "the text defines it as an abbreviation of what is no name, or as part of a definition "
-        "(`use_abbreviations`)"
+        "the text defines it as an abbreviation of words that are no name, or as part of a "
+        "definition (`use_abbreviations`)"
     ),
 }
 

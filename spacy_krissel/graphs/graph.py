@@ -71,7 +71,7 @@ class Graph:
     def _count(self, edge: Edge, path: Path) -> None:
         if self.n_edges and edge.directed != self.is_directed:
             expected = "graphs that are all directed, or all undirected"
-            raise wrong_setting("terms", str(path), expected)
+            raise wrong_setting("terms", path, expected)
         self.n_edges += 1
         self.is_directed = edge.directed
         self._paths[path] = None

@@ -22,7 +22,7 @@ from ..util.escape import markdown_text
 from ..util.hashing import stable_hash
 from .kb_pipe import KBPipe
 from .linker.component import KrisselLinker
-from .pipe import KrisselPipe
+from .pipe import KrisselPipe, link_writers
 
 # Files that `spacy package` copies from a pipeline's folder: its own licence, and its sources'
 # licences.
@@ -374,9 +374,7 @@ def _use(nlp: Language, pipes: dict[str, KBPipe]) -> Iterator[str]:
                 f"- `{name}` knows names without contexts: of entities that share a name it takes "
                 f"{taken}."
             )
-        if isinstance(pipe, KrisselLinker) and all(
-            "token.ent_kb_id" in nlp.get_pipe_meta(each).assigns for each in nlp.pipe_names
-        ):
+        if isinstance(pipe, KrisselLinker) and link_writers(nlp) == nlp.pipe_names:
             yield (
                 f"- `{name}` needs a component before it that finds mentions; none is in this "
                 "pipeline."

@@ -19,7 +19,8 @@ from ..util.settings import PositiveInt, checked
 from .linker.bare import BareLinks, BareNames, NameIn
 from .linker.component import KrisselLinker
 from .linker.confidence import Confidence
-from .pipeline_io import find_linker, link_writers, mention_setters, within_max_length
+from .pipe import link_writers
+from .pipeline_io import find_linker, mention_setters, within_max_length
 from .settings import LINKER
 
 # Label of the mentions: spaCy requires one.

@@ -10,6 +10,7 @@ from typing import Any
 
 import srsly
 from spacy import util
+from spacy.language import Language
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
@@ -23,6 +24,11 @@ from ..util.settings import Settings
 
 # SHA-256 of each file of a pipe that affects links.
 CHECKSUMS = "checksums.json"
+
+
+def link_writers(nlp: Language) -> list[str]:
+    """Return the enabled components that write links, including re-rankers."""
+    return [name for name in nlp.pipe_names if "token.ent_kb_id" in nlp.get_pipe_meta(name).assigns]
 
 
 def check_examples(get_examples: Any, method: str) -> None:

@@ -23,6 +23,7 @@ from .card import update_card, write_licences
 from .finder import KrisselFinder
 from .kb_pipe import KBPipe
 from .linker.component import KrisselLinker
+from .pipe import link_writers
 from .settings import LINKER
 
 Item = TypeVar("Item")
@@ -196,12 +197,12 @@ def check_pipeline_output(output: Path, kb_path: Path | None = None) -> None:
         *kb_path.absolute().parents,
     ):
         expected = f"a folder outside '{output}', which is replaced as a whole"
-        raise wrong_setting("kb_path", str(kb_path), expected)
+        raise wrong_setting("kb_path", kb_path, expected)
     if kb_path is not None:
         check_replaceable(kb_path, KB)
     if os.path.ismount(output):
         expected = "a folder within it: a whole disk cannot be replaced"
-        raise wrong_setting("output", str(output), expected)
+        raise wrong_setting("output", output, expected)
     check_parent(output)
     if not output.exists():
         return
@@ -231,11 +232,6 @@ def find_kb_pipe(nlp: Language, name: str) -> KBPipe:
             Errors.K610.format(name=name, found=", ".join(nlp.component_names) or "nothing")
         )
     return pipe
-
-
-def link_writers(nlp: Language) -> list[str]:
-    """Return the enabled components that write links, including re-rankers."""
-    return [name for name in nlp.pipe_names if "token.ent_kb_id" in nlp.get_pipe_meta(name).assigns]
 
 
 def mention_setters(nlp: Language) -> list[str]:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from spacy_krissel import Entity, build
 from spacy_krissel.corpora.doc_bins import write_doc_bin
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.evaluate import evaluate, show_evaluate
@@ -151,6 +152,13 @@ def test_an_evaluation_against_the_wrong_ontology_raises(make_nlp, make_doc, sto
     docs = [make_doc("He has MS and a cold", [(2, 3, "X9|X8"), (5, 6, "-1")])]
     with pytest.raises(KrisselError, match="K706.*1 gold mentions is in the ontology '.*first: X9"):
         evaluate(make_nlp({"MS": "D1"}), docs, store)
+
+
+def test_without_an_ontology_the_pipelines_is_named(make_doc, tmp_path):
+    docs = [make_doc("He has MS", [(2, 3, "X9")])]
+    build([Entity("D1", "multiple sclerosis", ("MS",))], tmp_path / "linker")
+    with pytest.raises(KrisselError, match="K706.*is in the pipeline's ontology .first: X9"):
+        evaluate(tmp_path / "linker", docs)
 
 
 def test_gold_nil_is_reported_on_request(make_nlp, docs, store):

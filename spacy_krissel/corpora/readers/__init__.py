@@ -85,7 +85,7 @@ def check_documents(format: str, documents: str | Path | None) -> None:
         expected = f"a folder of documents for the format '{format}'"
     else:
         return
-    raise wrong_setting("documents", documents and str(documents), expected)
+    raise wrong_setting("documents", documents, expected)
 
 
 def detect_format(path: Path) -> str:

@@ -62,12 +62,12 @@ def like_mentions(query: Query) -> Like:
         similar = query.lexical.similarity(mentions[asked[owner]], entities) >= MIN_SIMILAR
         is_like[asked[owner[similar]]] = True
     sentences = {
-        row: canonical_form(" ".join(said[part] for part in ("left", "mention", "right")))
+        row: f" {canonical_form(' '.join(said[part] for part in ('left', 'mention', 'right')))} "
         for row, said in table.said(np.unique(rows[asked]))
     }
     for index in asked.tolist():
         long = canonical_form(query.texts[mentions[index]])
-        is_like[index] |= long in sentences[rows[index]]
+        is_like[index] |= f" {long} " in sentences[rows[index]]
     return mentions[is_like], rows[is_like]
 
 
