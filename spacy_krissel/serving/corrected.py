@@ -387,11 +387,12 @@ class CorrectedLinker:
             if all(resolved[id_] is not None for id_ in _ids(each))
         }
         verdicts = [*map(_verdict, known.values())]
-        self._in_force |= dict.fromkeys(new, -1)
+        at = dict.fromkeys(new, -1)
         if verdicts:
             vectors = self._encode([verdict.view for verdict in verdicts])
-            added = self.kb.add_verdicts(verdicts, vectors).tolist()
-            self._in_force |= zip(known, added, strict=True)
+            at |= zip(known, self.kb.add_verdicts(verdicts, vectors).tolist(), strict=True)
+        # After it counts, since others ask which are in force.
+        self._in_force |= at
         if unknown := [id_ for id_, found in resolved.items() if found is None][:1]:
             n_unknown = len(new) - len(known)
             message = Warnings.KW682.format(n=n_unknown, total=len(new), first=unknown[0][:80])
