@@ -39,7 +39,7 @@ SHOWN = {
     "corrections": "corrections",
     "rejections": "rejections",
     "no_entity": "without an entity",
-    "new": "new",
+    "new": "new to the pipeline",
     "left_out": "names left out",
     "kept": "names kept",
     "added": "names added",

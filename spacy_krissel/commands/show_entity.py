@@ -1,5 +1,6 @@
 """Description of an entity in a pipeline's knowledge base."""
 
+import re
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +18,8 @@ from ..util.folding import canonical_name
 
 # Maximum number of entities with the same or similar names that are listed.
 MAX_FOUND = 10
+# An id or an address. A name is similar to it by chance: "11 pairs of ribs", by digits.
+_ID = re.compile(r"https?://\S+|[A-Za-z][\w.]*[:_][A-Za-z]*\d+")
 NO_NAME = f"Nothing is found: no name of up to {MAX_NAME_WORDS} words is in the text, in any form."
 
 
@@ -39,7 +42,7 @@ def show(pipeline: str | Path, id: str, *, variants: bool = False, linker: str =
     kb: PrototypeKB = find_kb_pipe(nlp, linker).kb
     found = kb.find(id, MAX_FOUND) if id.strip() and kb.resolve(id) is None else []
     named = [entity for entity in found if canonical_name(id) in map(canonical_name, entity.names)]
-    if found and not named:
+    if found and not named and not _ID.fullmatch(id.strip()):
         similar = "; ".join(f"{entity.name} ({entity.id})" for entity in found)
         raise KrisselError(Errors.K534.format(found=id, similar=similar))
     if len(named) > 1:

@@ -90,7 +90,7 @@ def evaluate(
     ontology: ontology store or file, or the name of a vocabulary: for primary ids, slices and
         baselines. Default: the entities of the pipeline's knowledge base
     output: folder for the report: `<name>.json`, `.md`, `.html` and `.links.jsonl`; with
-        `end_to_end` `<name>.json`, `.md` and `.errors.jsonl`; None writes nothing
+        `end_to_end` `<name>.json`, `.md` and `.errors.jsonl`. From Python, None writes nothing
     name: name of the report
     predicted: link the pipeline's own mentions, not the gold ones
     end_to_end: pass only the text to the pipeline, and score its links: ids per document, and spans

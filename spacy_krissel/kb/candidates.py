@@ -27,7 +27,8 @@ CANDIDATE_KEYS = {
     "match": "how the name was found, if names were compared",
     "confidence": "the probability that the link is correct, if it was fitted; 1 by a correction. "
     "Those of several candidates need not add up to 1",
-    "vector, lexical, …": "the terms of the score, each by its name, if there are several",
+    "vector, lexical, …": "the terms of the score, each by its name, if there are several. The "
+    "score is their sum, with lexical times `lexical_weight`",
     "verdict": "what the score gains by corrections of like mentions, or loses by rejections",
 }
 

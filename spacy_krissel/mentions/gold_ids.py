@@ -6,7 +6,7 @@ from typing import Protocol
 
 from .annotations import NIL
 
-# Marks of the sources for "this mention has no concept", and our own mark.
+# Marks of the sources for "this mention has no concept", and our own mark, in any case.
 NIL_MARKS = frozenset({"-1", "-", NIL})
 # A separator, or a variant in HGVS or by its intron, such as `NM_000059.3:c.68+1G>A` and
 # `IVS2+1G>A`. A "+" between its numbers separates no ids.
@@ -118,7 +118,7 @@ def split_ids(kb_id: str) -> list[str]:
     concept (`read_ids`), also in HGVS: `c.76+1G>A`.
     """
     return list(
-        dict.fromkeys(part for part in _split(kb_id)[::2] if part and part not in NIL_MARKS)
+        dict.fromkeys(part for part in _split(kb_id)[::2] if part and part.upper() not in NIL_MARKS)
     )
 
 
@@ -169,6 +169,6 @@ def map_ids(kb_id: str, function: Callable[[str], str]) -> str:
     """
     parts = _split(to_kb_id(kb_id))
     return "".join(
-        function(part) if part and i % 2 == 0 and part not in NIL_MARKS else part
+        function(part) if part and i % 2 == 0 and part.upper() not in NIL_MARKS else part
         for i, part in enumerate(parts)
     )

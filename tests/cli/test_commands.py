@@ -805,6 +805,8 @@ def test_show_finds_an_entity_by_name(made, run, refuse):
         assert run("show", made.path / "linker", name) == by_id
     said = refuse("show", made.path / "linker", "multiple scleroses")
     assert "[K534]" in said and "multiple sclerosis (T01)" in said
+    # By its digits and letters, no id is similar to a name.
+    assert "[K525]" in refuse("show", made.path / "linker", "multiple:01")
 
 
 def test_evaluate_takes_files_and_vocabularies_as_ontology(

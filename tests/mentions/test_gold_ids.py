@@ -22,6 +22,7 @@ from spacy_krissel.mentions.gold_ids import (
         ("-1", []),
         ("-", []),
         ("NIL", []),
+        ("nil|Nil", []),
         ("", []),
         ("CVCL_0045", ["CVCL_0045"]),
     ],
@@ -33,7 +34,7 @@ def test_ids_are_split_at_separators(kb_id, concepts):
 def test_nil_differs_from_no_annotation():
     assert is_nil("-1") and is_nil(" - ") and is_nil("NIL") and is_nil("-1|-")
     assert not is_nil("") and not is_nil("D1|-1")
-    assert to_kb_id("-1|-1") == "NIL" and to_kb_id("") == ""
+    assert to_kb_id("-1|-1") == to_kb_id("nil") == "NIL" and to_kb_id("") == ""
 
 
 def test_composite_of_one_repeated_concept_is_a_composite():
