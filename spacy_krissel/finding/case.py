@@ -104,7 +104,12 @@ def _is_proper(word: str) -> bool:
     lower = word.lower()
     if word != lower.capitalize() or any(map(_UNSPOKEN.match, (lower, lower[-3:]))):
         return False
-    return lower_case_words().isdisjoint((lower, stem(lower)))
+    return not is_lower_case_word(lower)
+
+
+def is_lower_case_word(word: str) -> bool:
+    """Return whether texts write a word in lower case, or a form of it."""
+    return not lower_case_words().isdisjoint((word, stem(word)))
 
 
 @cache

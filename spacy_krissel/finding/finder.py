@@ -1,6 +1,5 @@
 """Finder of a vocabulary's names in texts, in all their variants."""
 
-import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
@@ -8,14 +7,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..lexical.ngrams import canonical_form
-from ..mentions.abbreviations import definitions, find_genera, with_variants
+from ..mentions.abbreviations import Definition, definitions, find_genera, with_variants
 from ..mining.matcher import SHORT_ACRONYM, is_acronym, plain_letters
 from ..mining.name_table import is_searched
 from ..util.folding import GREEK_NAMES, fold_name
 from ..util.memory import Remembered
-from .case import Capitals, has_case
+from .abbreviated import short_forms, windows
+from .case import Capitals, has_case, is_lower_case_word
 from .coordination import coordinated
-from .table import NameBags
+from .table import MAX_NAME_WORDS, NameBags
 from .words import STRICT_CHARS, TextWords, WordReader, separated_stems, stem, stems_of, stops_of
 
 # How a text gives a name, the best first: as written; in another spelling, case or numbering; with
@@ -32,19 +32,16 @@ VARIANT_MEANINGS: dict[Variant, str] = {
         "has an equal word (renal, kidney), a general word for disease (kidney injury), or is the "
         "adjective of a one-word name in -osis, -esis, -psy or -sion (psychotic)"
     ),
-    "abbreviation": "is an abbreviation that the text defines, or has a shortened genus: E. coli",
+    "abbreviation": "is or contains an abbreviation that the text defines, or has a shortened "
+    "genus: E. coli",
     "coordination": "is the distant fragment of a coordination: palate in cleft lip and palate",
 }
 VARIANTS: tuple[Variant, ...] = ("name", "spelling", "form", "order", "word")
 SPELLING, FORM, ORDER, WORD = range(1, len(VARIANTS))
-# Maximum number of words that are searched for one by one.
-FEW_WORDS = 8
 # Texts whose name is remembered. Each keeps strings among those of the documents, whose memory is
 # given back in large pieces: 65,536 texts cost a process 75 MiB more than 8,192, and are no faster.
 MAX_NAMED = 1 << 13
 _GREEK = frozenset(map(stem, GREEK_NAMES.values()))
-_OPENING = re.compile(r"[(\[]")
-_WORD = re.compile(r"[^\W_]+")
 BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 
 
@@ -77,8 +74,8 @@ REASON_MEANINGS: dict[Reason, str] = {
     "case": "it has another case",
     "word": "it is a stop word, a number or a letter",
     "acronym": (
-        "it is an acronym of up to three letters, no longer name of its entity is in this text "
-        "(give the whole text), and `lone_acronyms` is false"
+        "it is an acronym of up to three letters, this text has no name of its entity that is "
+        "longer (give the whole text), and `lone_acronyms` is false"
     ),
     "abbreviation": (
         "the text defines it as an abbreviation of words that are no name, or as part of a "
@@ -193,10 +190,46 @@ class NameFinder:
         for own in hits if self._added is not None else ():
             # Of names with the same words, `_longest` keeps the first.
             own.sort(key=Hit.rank)
+        defined = [_Defined.of(text) if self._use_abbreviations else None for text in texts]
+        around = self._around(texts, defined, words, (starts, ends), capitals)
         return [
-            self._matches(text, own, words, (starts, ends), refused)
-            for text, own in zip(texts, hits, strict=True)
+            self._matches(
+                text, own, words, (starts, ends), defined[number], around.get(number, []), refused
+            )
+            for number, (text, own) in enumerate(zip(texts, hits, strict=True))
         ]
+
+    def _around(
+        self,
+        texts: Sequence[str],
+        defined: "Sequence[_Defined | None]",
+        words: TextWords,
+        offsets: Offsets,
+        capitals: Sequence[Capitals],
+    ) -> dict[int, list[Match]]:
+        """Return the names that contain an abbreviation, by the index of their text."""
+        found: dict[int, list[Match]] = {}
+        known = np.zeros(len(words.key), dtype=bool)
+        for table in self._tables:
+            known |= table.known(words)
+        pairs = {number: own.pairs for number, own in enumerate(defined) if own is not None}
+        around = windows(texts, pairs, words, offsets, known, MAX_NAME_WORDS)
+        if around is None:
+            return found
+        for number, table in enumerate(self._tables):
+            runs = table.find(around.words)
+            for first, last, bag in zip(*(column.tolist() for column in runs), strict=True):
+                if (each := around.around(first, last)) is None:
+                    continue
+                place, start, end = each
+                text, own = texts[place.number], capitals[place.number]
+                written = place.written(text, start, end)
+                named = self._name_at(written, number, bag, own, start, end)
+                is_stopped = canonical_form(text[start:end]) in self._stopped
+                if isinstance(named, Named) and not is_stopped:
+                    match = Match(((start, end),), named, "abbreviation", text[start:end])
+                    found.setdefault(place.number, []).append(match)
+        return found
 
     def _hits(
         self,
@@ -216,14 +249,7 @@ class NameFinder:
         ):
             start, end = _with_brackets(texts[text], start, end)
             surface = texts[text][start:end]
-            named = self._name(surface, table, bag)
-            # A name in the same case is better.
-            if (
-                isinstance(named, Refused)
-                and not surface.islower()
-                and capitals[text].is_free(start, end)
-            ):
-                named = self._name(surface, table, bag, True)
+            named = self._name_at(surface, table, bag, capitals[text], start, end)
             if isinstance(named, Named):
                 yield text, Hit(first, last, start, end, named)
             elif refused is not None:
@@ -235,6 +261,8 @@ class NameFinder:
         hits: "list[Hit]",
         words: TextWords,
         offsets: Offsets,
+        defined: "_Defined | None",
+        around: list[Match],
         refused: list[tuple[Fragment, Refused]] | None,
     ) -> list[Match]:
         found = [
@@ -247,9 +275,9 @@ class NameFinder:
             for hit in hits
         ]
         steps: list[tuple[Reason, list[Match]]] = []
-        if self._use_abbreviations and found:
+        if defined is not None:
             steps.append(("abbreviation", found))
-            found = _with_abbreviations(text, found, self._stopped)
+            found = _with_abbreviations(text, found, defined, around, self._stopped)
         if not self._lone_acronyms:
             steps.append(("acronym", found))
             found = _supported(found)
@@ -279,6 +307,16 @@ class NameFinder:
             found.append(Match((first, last), part.named, "coordination", both, part.apart))
         return sorted(found, key=lambda each: each.fragments)
 
+    def _name_at(
+        self, surface: str, table: int, bag: int, capitals: Capitals, start: int, end: int
+    ) -> Named | Refused:
+        """Return what a text at these offsets is a name of, or why of nothing."""
+        named = self._name(surface, table, bag)
+        # A name in the same case is better.
+        if isinstance(named, Refused) and not surface.islower() and capitals.is_free(start, end):
+            named = self._name(surface, table, bag, True)
+        return named
+
     def _name(self, surface: str, table: int, bag: int, is_free: bool = False) -> Named | Refused:
         """Return what a text with the words of this bag is a name of, or why of nothing. is_free:
         its case may differ from the name's."""
@@ -292,6 +330,8 @@ class NameFinder:
     def _read(self, surface: str, table: NameBags, bag: int, is_free: bool) -> Named | Refused:
         folded, canonical, stems = fold_name(surface), canonical_form(surface), stems_of(surface)
         is_added, whole = table is self._added, " ".join(stems)
+        is_numbered = bool(stems) and stems[0].isdigit()
+        is_word = not is_added and surface.islower() and is_lower_case_word(surface)
         # A Greek letter is no more of a name than a Latin one.
         is_general = whole in self._common or whole in _GREEK
         # Words on both sides of a comma or a slash are one name only as written, or in its plural.
@@ -322,9 +362,13 @@ class NameFinder:
                 variant > worst
                 or (stops and stops_of(name) != stops)
                 or (is_strict and variant == FORM and separated_stems(name) != separated)
+                # "4 lung tumors" are not "lung tumor 4".
+                or (variant >= ORDER and is_numbered and stems_of(name)[:1] != stems[:1])
             ):
                 reason = "form"
-            elif not has_case(name, surface, is_free=is_free):
+            elif not has_case(name, surface, is_free=is_free) or (
+                is_word and not name.islower() and " " not in name and table.is_proper
+            ):
                 reason = "case"
             elif not (is_added or is_searched(name)):
                 reason = "word"
@@ -367,13 +411,34 @@ def _with_brackets(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _with_abbreviations(text: str, found: list[Match], stopped: Collection[str]) -> list[Match]:
+class _Defined(NamedTuple):
+    """The abbreviations that a text defines, with those that they imply, and its shortened
+    genera."""
+
+    pairs: list[Definition]
+    genera: dict[str, str]
+
+    @classmethod
+    def of(cls, text: str) -> "_Defined | None":
+        """Return what a text defines; None for nothing."""
+        pairs, genera = with_variants(definitions(text)), find_genera(text)
+        return cls(pairs, genera) if pairs or genera else None
+
+
+def _with_abbreviations(
+    text: str,
+    found: list[Match],
+    defined: _Defined,
+    around: Sequence[Match],
+    stopped: Collection[str],
+) -> list[Match]:
     """Return the matches with the short forms that the text defines: each is a name of what its
-    long form names, or of nothing."""
-    pairs = with_variants(definitions(text)) if _OPENING.search(text) else []
-    genera = find_genera(text)
-    if not pairs and not genera:
-        return found
+    long form names, or of nothing.
+
+    around: names that contain a short form. They are left out where the text is a name as it is, or
+        where a part names their entity.
+    """
+    pairs, genera = defined
     ending: dict[int, list[Match]] = {}
     for each in found:
         ending.setdefault(each.end, []).append(each)
@@ -399,46 +464,25 @@ def _with_abbreviations(text: str, found: list[Match], stopped: Collection[str])
             for start in starts[bisect_left(starts, each.start) : bisect_left(starts, each.end)]
         )
     ]
-    for start, end in _short_forms(text, meant):
+    for start, end in short_forms(text, meant):
         named = meant[text[start:end]]
         if named is not None and canonical_form(text[start:end]) not in stopped:
             kept.append(Match(((start, end),), named, "abbreviation", text[start:end]))
+    if around:
+        by_place = sorted((each.start, each.end, each.named.ids) for each in kept)
+        kept += [each for each in around if not _has_part(each, by_place)]
     return kept
 
 
-def _short_forms(text: str, shorts: Collection[str]) -> Iterator[tuple[int, int]]:
-    """Yield the offsets of short forms in a text, the longest at each word. Time is linear in the
-    text, however many there are: a short form has few characters."""
-    lengths = sorted({*map(len, shorts)}, reverse=True)
-    firsts = {word[0] for short in shorts if (word := _WORD.match(short))}
-    last = 0
-    for start in _starts_of_words(text, firsts):
-        if start < last:
-            continue
-        for short in (text[start : start + length] for length in lengths):
-            last = start + len(short)
-            if short in shorts and not text[last : last + 1].isalnum():
-                yield start, last
-                break
-        else:
-            last = start
-
-
-def _starts_of_words(text: str, words: Collection[str]) -> Iterator[int]:
-    """Yield the offsets of these words in a text, in order."""
-    if len(words) > FEW_WORDS:
-        yield from (word.start() for word in _WORD.finditer(text) if word[0] in words)
-        return
-    # A search for each is quicker than a look at every word.
-    starts = []
-    for word in words:
-        start = text.find(word)
-        while start >= 0:
-            end = start + len(word)
-            if not (text[start - 1 : start].isalnum() or text[end : end + 1].isalnum()):
-                starts.append(start)
-            start = text.find(word, start + 1)
-    yield from sorted(starts)
+def _has_part(whole: Match, by_place: list[tuple[int, int, tuple[str, ...]]]) -> bool:
+    """Return whether a match is another one, too, or a part of it names one of its entities."""
+    first = bisect_left(by_place, (whole.start, -1, ()))
+    last = bisect_left(by_place, (whole.end, -1, ()))
+    return any(
+        (start, end) == (whole.start, whole.end)
+        or (end <= whole.end and not set(ids).isdisjoint(whole.named.ids))
+        for start, end, ids in by_place[first:last]
+    )
 
 
 def _supported(found: list[Match]) -> list[Match]:

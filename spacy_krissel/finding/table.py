@@ -1,6 +1,8 @@
 """Names of a vocabulary by their bags of words, in files that are mapped."""
 
+import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +30,10 @@ from .words import BARRIER, STRICT, TextWords, WordReader, hashed, stem, words_o
 # Longer names are not found.
 MAX_NAME_WORDS = 16
 BLOCK_NAMES = 1 << 15
+# Names of one word, and how many names are searched for them. From this fraction of those without a
+# capital on, capitals tell something: NCBI's Taxonomy has .11, MEDIC and HPO have none.
+_WORD_NAME = re.compile(r"[^\W\d_][a-z]{3,}")
+SAMPLED_NAMES, MIN_LOWER_SHARE = 1 << 12, 0.05
 # Fewer buckets are not made.
 MIN_BITS = 8
 KIND, VERSION = "folder of names to find", 2
@@ -154,11 +160,31 @@ class NameBags:
                 found[written[own]].append(shortest[other])
         return found
 
+    @cached_property
+    def is_proper(self) -> bool:
+        """Whether the names tell proper from ordinary words: many of one word have a capital, as
+        the genus *Cancer*, and others have none, as "mouse". A sample of the names is read.
+
+        Raises KrisselError K524 for damaged files.
+        """
+        if not len(self):
+            return False
+        rows = np.unique(np.linspace(0, len(self) - 1, SAMPLED_NAMES).astype(np.int64))
+        for row in rows.tolist():
+            self._check(self.names, NAMES, row)
+        words = [name for name in self._texts.take(rows).to_pylist() if _WORD_NAME.fullmatch(name)]
+        n_lower = sum(map(str.islower, words))
+        return MIN_LOWER_SHARE * len(words) <= n_lower <= len(words) / 2 and n_lower > 0
+
+    def known(self, words: TextWords) -> np.ndarray:
+        """Return which of the words names have (n,)."""
+        return is_in(words.key, self.arrays["word_keys"])
+
     def find(self, words: TextWords) -> Runs:
         """Return all runs of words that are names, by their first word."""
         from .kernel import find
 
-        known = is_in(words.key, self.arrays["word_keys"])
+        known = self.known(words)
         gap, stops = words.gap.copy(), np.flatnonzero(words.gap == BARRIER)
         gap[stops[is_in(words.key[stops], self.arrays["before_stops"])]] = STRICT
         size = 2 * len(words.key) + 16

@@ -119,7 +119,7 @@ def build_ontology(
     tree_types: make the names of the tops of an entity's trees its types
         (`tree_numbers.with_tree_types`)
     species_words: add words that texts use for a species to its names (`species_words`: patients,
-        mice)
+        mice), and take them from other taxa: "mouse" from the genus *Mus*
     prefix: add this prefix (NCBIGene) to ids without one, which could equal those of another store
     disambiguate: expand names that several entities share with the preferred name or, if that is
         the shared name, with the shortest or longest other one (`homonyms.disambiguate`)
@@ -171,7 +171,10 @@ def build_ontology(
                 lambda each, plan: subtree(plan.materialize(each), below, not_below),
             ),
             ({"trees": trees}, partial(_in_trees, trees=tuple(trees))),
-            ({"species_words": species_words}, lambda each, _: with_species_words(each)),
+            (
+                {"species_words": species_words},
+                lambda each, plan: with_species_words(plan.materialize(each)),
+            ),
             ({"prefix": prefix}, lambda each, _: (_with_prefix(entity, prefix) for entity in each)),
             ({}, _require_nonempty),
             (

@@ -37,13 +37,26 @@ _BY_NAME = {words.partition("|")[0]: tuple(words.split("|")) for words in SPECIE
 
 
 def with_species_words(entities: Iterable[Entity]) -> Iterator[Entity]:
-    """Add the words of `SPECIES_WORDS` as names to the entities with the scientific name of the
-    species.
+    """Yield the entities with the words of `SPECIES_WORDS` as names of the species.
+
+    A word is a name of its species alone: other taxa that have it as a synonym lose it, as the
+    genus *Mus* loses "mouse".
+
+    entities: are read twice.
     """
+    owner: dict[str, str] = {}
     for entity in entities:
-        words = next((_BY_NAME[name] for name in entity.names if name in _BY_NAME), ())
-        yield (
-            replace(entity, aliases=tuple(dict.fromkeys((*entity.aliases, *words))))
-            if words
-            else entity
+        for word in _words(entity)[1:]:
+            owner.setdefault(word, entity.id)
+    prefixes = {id_.rpartition(":")[0] for id_ in owner.values()}
+    for entity in entities:
+        is_taxon = entity.id.rpartition(":")[0] in prefixes
+        names = dict.fromkeys((*entity.aliases, *_words(entity)[1:]))
+        kept = tuple(
+            name for name in names if not is_taxon or owner.get(name, entity.id) == entity.id
         )
+        yield entity if kept == entity.aliases else replace(entity, aliases=kept)
+
+
+def _words(entity: Entity) -> tuple[str, ...]:
+    return next((_BY_NAME[name] for name in entity.names if name in _BY_NAME), ())

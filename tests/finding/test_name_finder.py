@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.finding import finder as module
+from spacy_krissel.finding import abbreviated as module
+from spacy_krissel.finding import finder as finder_module
 from spacy_krissel.finding.case import has_case
 from spacy_krissel.finding.common import bundled_general_words
 from spacy_krissel.finding.finder import NameFinder
@@ -336,6 +337,102 @@ def test_an_abbreviation_of_a_shared_name_has_all_its_entities():
     assert ids("cleft palate (CP)", names) == ["1", "2"] * 2
 
 
+AROUND = {
+    "von Hippel-Lindau disease": "vhl",
+    "diabetes mellitus": "dm",
+    "type 2 diabetes mellitus": "dm2",
+    "hypertension": "ht",
+    "hypertension disease": "ht",
+    "natural killer cell": "nk",
+    "glucose-6-phosphate dehydrogenase deficiency": "g6pd",
+}
+
+
+@pytest.mark.parametrize(
+    "text, mentions",
+    [
+        ("von Hippel-Lindau (VHL) disease", ["von Hippel-Lindau (VHL) disease"]),
+        ("The von Hippel-Lindau (VHL) gene. VHL disease; VHL.", ["VHL disease"]),
+        (
+            "VHL disease is von Hippel-Lindau (VHL) disease",
+            ["VHL disease", "von Hippel-Lindau (VHL) disease"],
+        ),
+        ("VHL (von Hippel-Lindau) disease", ["VHL (von Hippel-Lindau) disease"]),
+        (
+            "von Hippel-Lindau [VHL; OMIM 193300] disease",
+            ["von Hippel-Lindau [VHL; OMIM 193300] disease"],
+        ),
+        ("von Hippel-Lindau (VHL), disease", []),
+        ("von Hippel-Lindau (VHL). Disease", []),
+        ("von Hippel-Lindau (VHL)\ndisease", []),
+        ("Natural killer (NK) cells; NK cells", ["Natural killer (NK) cells", "NK cells"]),
+        ("diabetes mellitus (DM); type 2 DM", ["diabetes mellitus", "DM", "type 2 DM"]),
+        ("hypertension (HT) disease, HT disease", ["hypertension", "HT", "HT"]),
+        ("diabetes mellitus (DM) and 2 DM", ["diabetes mellitus", "DM", "DM"]),
+        (
+            "glucose-6-phosphate dehydrogenase (G6PD)-deficiency",
+            ["glucose-6-phosphate dehydrogenase (G6PD)-deficiency"],
+        ),
+    ],
+)
+def test_names_around_an_abbreviation(text, mentions):
+    """In a definition, and around a short form elsewhere. No longer than what names the entity."""
+    of = found(text, AROUND)
+    assert [name for name, *_ in of] == mentions
+    assert all(variant == "abbreviation" for name, _, variant in of if name not in AROUND)
+    assert set(ids(text, AROUND, use_abbreviations=False)) <= {"dm", "ht"}
+
+
+PARTS = st.lists(
+    st.sampled_from("amber birch cedar delta ebony fjord grove heath".split()),
+    min_size=2,
+    max_size=4,
+    unique=True,
+)
+
+
+@given(PARTS, st.sampled_from(["disease", "of type 2", "cell line", "-like ulcer"]))
+def test_any_name_around_an_abbreviation(words, last):
+    """Alone, neither the long form nor the short form is a name."""
+    long, short = " ".join(words), "".join(word[0].upper() for word in words)
+    space = "" if last[0] == "-" else " "
+    defined = f"{long} ({short}){space}{last}"
+    text = f"We saw {defined}, {short}, {long}, then {short}{space}{last}."
+    assert found(text, {f"{long}{space}{last}": "x"}) == [
+        (defined, ("x",), "abbreviation"),
+        (f"{short}{space}{last}", ("x",), "abbreviation"),
+    ]
+
+
+def test_a_name_as_written_counts_more_than_one_around_an_abbreviation():
+    names = {"KID syndrome": "1", "keratitis ichthyosis deafness syndrome": "2"}
+    text = "keratitis ichthyosis deafness (KID) syndrome, KID syndrome"
+    assert ids(text, names) == ["2", "1"]
+
+
+def test_capitals_of_proper_names_count_where_other_names_have_none():
+    proper = {"Cancer": "1", "Glycine": "2", "Bacillus": "3", "Drosophila": "4"}
+    text = "cancer, glycine, drosophila; Cancer, mouse"
+    assert ids(text, {**proper, "mouse": "5"}) == ["4", "1", "5"]
+    assert ids(text, proper) == ["1", "2", "4", "1"]
+    # Most are written without.
+    assert ids(text, {"Cancer": "1", "glycine": "2", "mouse": "5"}) == ["1", "2", "1", "5"]
+    assert ids("cancer", {**proper, "mouse": "5", "cancer": "6"}) == ["6"]
+
+
+def test_a_number_before_a_name_is_no_number_of_the_name():
+    names = {"Paget disease 4": "4", "type 2 diabetes": "2", "11p deletion": "del"}
+    assert ids("4 Paget disease patients, 4 Paget diseases", names) == []
+    assert ids("Paget disease 4; diabetes type 2; deletion 11p", names) == ["4", "2", "del"]
+
+
+def test_stopped_names_are_not_found_around_an_abbreviation():
+    text = "von Hippel-Lindau (VHL) disease. VHL disease"
+    for stopped in ("von Hippel-Lindau disease", "VHL disease"):
+        names = [name for name, *_ in found(text, AROUND, stopped=[stopped])]
+        assert names == ["von Hippel-Lindau (VHL) disease"] * (stopped == "VHL disease")
+
+
 def test_an_abbreviation_of_several_words():
     names = {"glycogen storage disease": "g"}
     assert ids("glycogen storage disease (GSD-1) GSD-1, GSD-12", names) in (
@@ -359,7 +456,7 @@ def test_short_forms_are_those_of_a_regular_expression(few, monkeypatch):
         expected = [
             each.span() for each in re.finditer(rf"(?<![^\W_])(?:{one_of})(?![^\W_])", text)
         ]
-        assert [*module._short_forms(text, shorts)] == expected, (text, shorts)
+        assert [*module.short_forms(text, shorts)] == expected, (text, shorts)
 
 
 # Any text -----------------------------------------------------------------------------------------
@@ -438,7 +535,7 @@ def check(text, matches, nested):
 
 
 def test_threads_share_a_finder(monkeypatch):
-    monkeypatch.setattr(module, "MAX_NAMED", 5)
+    monkeypatch.setattr(finder_module, "MAX_NAMED", 5)
     own, chance = finder(COORDINATED), random.Random(0)
     words = "cleft lip palate lung breast ovarian cancer and , (CP) anemia headaches".split()
     texts = [" ".join(chance.choices(words, k=30)) for _ in range(200)]

@@ -85,6 +85,25 @@ def test_species_words_name_their_species_on_request(tmp_path):
     assert [entity.name for entity in store] == list(names.values())
 
 
+def test_a_species_word_is_a_name_of_its_species_alone(tmp_path):
+    """Among taxa: names of other kinds of entities stay."""
+    names = {
+        "T:10090": ("Mus musculus", ["mouse", "house mouse"]),
+        "T:10088": ("Mus", ["mouse", "mice"]),
+        "T:1": ("rat", ["rats"]),
+        "D:1": ("mouse allergy", ["mouse"]),
+    }
+    rows = [
+        json.dumps({"concept_id": id_, "canonical_name": name, "aliases": aliases})
+        for id_, (name, aliases) in names.items()
+    ]
+    (taxa := tmp_path / "taxa.jsonl").write_text("\n".join(rows))
+    store = build_ontology(taxa, tmp_path / "store", species_words=True)
+    assert set(store.find("mouse")) == {"T:10090", "D:1"} and store.find("mice") == ["T:10090"]
+    assert store.find("rats") == ["T:1"] and store.get("T:10088").aliases == ()
+    assert set(store.get("T:10090").aliases) == {"mouse", "house mouse", "mice", "murine"}
+
+
 def test_sources_are_merged_into_one_entity_per_concept(tmp_path, medic, obo):
     store = build_ontology([obo, medic], tmp_path / "store", merge_sources=True)
     assert list(store.ids) == ["DOID:2377", "145250"]
