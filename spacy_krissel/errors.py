@@ -726,9 +726,9 @@ class Errors:
         "out. Finished parts are kept: run the command again to resume, with fewer processes."
     )
     K647 = (
-        "[K647] An interrupted run of link in '{path}' was started with other input: {difference}. "
-        "Expected the same settings, pipeline and texts. Use the same arguments to resume it, or "
-        "start over with restart=True (--restart)."
+        "[K647] '{path}' is of a run of link with other input: {difference}. Expected the same "
+        "settings, pipeline and texts. Use the same arguments, choose another output, or start "
+        "over with restart=True (--restart)."
     )
     K648 = (
         "[K648] Nothing of the corpus could be read. {examples}. Check the files, or their names "

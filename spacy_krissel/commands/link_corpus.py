@@ -8,7 +8,6 @@ import time
 import warnings
 from collections import Counter, deque
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from ..pipeline.pipeline_io import MAX_IDS, pipeline_hash
 from ..util.disk import coded_io
 from ..util.manifest import check_replaceable, new_directory, read_manifest
 from ..util.progress import progress_bar, size_of
+from ..util.work_folder import difference
 from .corpus_parts import corpus_files, corpus_units, parts_of
 from .linking_work import Key, LinkingWork
 from .linking_workers import Linked, LinkingSettings, Request, start_linking
@@ -53,7 +53,8 @@ def link_corpus(
 ) -> dict[str, int]:
     """Link a corpus to a folder of parts with a manifest (`commands.link_texts.link`).
 
-    An interrupted run resumes. A finished run with the same input changes nothing.
+    An interrupted run resumes. A finished run with the same input changes nothing, and one with
+    other input is refused.
 
     RETURNS: the numbers of `COUNTS`.
     """
@@ -264,13 +265,19 @@ class _Progress:
 
 
 def _finished(output: Path, state: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the counts of a finished run with this state; None if there is none."""
-    with suppress(KrisselError):
+    """Return the counts of a finished run with this state; None if there is none.
+
+    Raises KrisselError K647 for one with another state.
+    """
+    try:
         manifest = read_manifest(output, KIND, FORMAT_VERSION, verify=False)
-        if manifest["state"] == json.loads(json.dumps(state)):
-            counts: dict[str, Any] = manifest["counts"]
-            return counts
-    return None
+        earlier, counts = dict(manifest["state"]), dict(manifest["counts"])
+    except (KrisselError, KeyError, TypeError, ValueError):
+        # Nothing is there, or nothing that can be read.
+        return None
+    if changes := difference(earlier, json.loads(json.dumps(state))):
+        raise KrisselError(Errors.K647.format(path=output, difference=changes))
+    return counts
 
 
 def _write(

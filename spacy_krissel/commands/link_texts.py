@@ -83,8 +83,8 @@ def link(
     n_process: Processes that link, each with one thread; the parts are the same for any number
     ray: Link by Ray: "local" on this machine, or the address of a cluster, as host:port, or auto;
         the files must be on all of its machines
-    restart: Discard the parts of an interrupted run. Otherwise a run with the same settings,
-        pipeline and texts resumes it, and one with others is refused
+    restart: Discard the parts of an earlier run. Otherwise a run with the same settings, pipeline
+        and texts resumes it, and one with others is refused
     part_chars: Characters of the texts of a part
 
     A doc of a .spacy file keeps its mentions: components that set mentions do not run. A text
@@ -97,8 +97,8 @@ def link(
     Raises KrisselError K006 (output, batch size), K026 (output), K611, K610, K676 (pipeline), K603
     (no knowledge base), K247 (dkpro-cassis, for `.xmi.zip`), and those of the readers. A corpus
     adds K005 (output is something else), K023 to K025, K029 (Ray), K045 (another run writes there),
-    K646 (a worker is lost repeatedly), K647 (other work left), K648 (no file can be read). Warns
-    KW620 (texts left out), KW621 (no mention anywhere), KW235 (damaged files of a corpus).
+    K646 (a worker is lost repeatedly), K647 (a run with other input is there), K648 (no file can be
+    read). Warns KW620 (texts left out), KW621 (no mention anywhere), KW235 (damaged files).
     """
     given = dict(zip(OF_CORPUS, (rows, candidates, n_process, ray, restart), strict=True))
     if format is not None:

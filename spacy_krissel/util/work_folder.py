@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import uuid
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -107,9 +108,9 @@ class WorkFolder:
             # A folder without state was about to be removed.
             if restart or not self.has_work() or not (self.path / STATE).exists():
                 self._clear()
-            elif difference := self._difference():
+            elif changes := self._difference():
                 self._lock.release()
-                raise self.refusal(difference)
+                raise self.refusal(changes)
             self.write(STATE, json.dumps(self._state, indent=2, sort_keys=True).encode())
 
     def has_work(self) -> bool:
@@ -160,9 +161,13 @@ class WorkFolder:
             earlier = None
         if not isinstance(earlier, dict):
             return f"its {STATE} cannot be read"
-        now = self._state
-        differing = sorted(key for key in {*earlier, *now} if earlier.get(key) != now.get(key))
-        return "; ".join(_change(key, earlier.get(key), now.get(key)) for key in differing)
+        return difference(earlier, self._state)
+
+
+def difference(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Describe the difference between two states (JSON), for messages; "" for none."""
+    differing = sorted(key for key in {*earlier, *now} if earlier.get(key) != now.get(key))
+    return "; ".join(_change(key, earlier.get(key), now.get(key)) for key in differing)
 
 
 def _change(key: str, earlier: Any, now: Any) -> str:

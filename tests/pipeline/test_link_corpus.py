@@ -294,6 +294,18 @@ def test_a_pipeline_that_changes_meanwhile_is_refused(ruled, texts, tmp_path, mo
     assert not (tmp_path / "out").exists()
 
 
+def test_a_finished_run_with_other_input_is_replaced_on_request_only(ruled, texts, tmp_path):
+    settings = {"format": "jsonl", **SMALL}
+    output = tmp_path / "out"
+    link(ruled, texts, output, **settings)
+    before = parts_in(output)
+    with pytest.raises(KrisselError, match=r"K647.*out' is of.*rows was .*mention.*--restart"):
+        link(ruled, texts, output, rows="document", **settings)
+    assert parts_in(output) == before and not (tmp_path / ".out.partial").exists()
+    link(ruled, texts, output, rows="document", restart=True, **settings)
+    assert parts_in(output) != before
+
+
 def test_interrupted_run_resumes(ruled, texts, tmp_path, monkeypatch, linked_parts):
     settings = {"format": "parquet", **SMALL}
     link(ruled, texts, tmp_path / "whole", **settings)
@@ -330,13 +342,13 @@ def test_interrupted_run_resumes(ruled, texts, tmp_path, monkeypatch, linked_par
         tmp_path / "whole" / "manifest.json"
     ).read_bytes()
     assert not work.exists()
-    # A finished run is left as it is; another one replaces it.
+    # A finished run is left as it is.
     linked_parts.clear()
     assert link(ruled, texts, output, **settings)[0] == len(TEXTS)
     assert linked_parts == []
     link(ruled, texts, output, restart=True, **settings)
     assert len(linked_parts) == n_parts
-    link(ruled, texts, output, **{**settings, "format": "jsonl"})
+    link(ruled, texts, output, **{**settings, "format": "jsonl"}, restart=True)
     assert {each.rpartition(".")[2] for each in parts_in(output)} == {"jsonl"}
 
 
