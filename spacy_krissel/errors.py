@@ -965,8 +965,8 @@ class Warnings:
         "abbreviation, such as MSH."
     )
     KW108 = (
-        "[KW108] {count} obsolete ids of '{path}' state a replacement that leads to no single "
-        "entity of the file: {examples}. Expected `replaced_by`, or one `consider`, with an id of "
+        "[KW108] Obsolete ids of '{path}' whose replacement leads to no single entity of the file: "
+        "{count}. The first: {examples}. Expected `replaced_by`, or one `consider`, with an id of "
         "the file. If you know the entity, add the obsolete id to its alternative ids."
     )
     KW109 = (
@@ -1142,9 +1142,10 @@ class Warnings:
         "memory allows."
     )
     KW621 = (
-        "[KW621] No mention was found in {n_docs} docs, so nothing was linked. Expected mentions "
-        "in {where}: check the component that sets them (the pipeline holds {found}). `krissel "
-        "show PIPELINE NAME` lists names that are similar to a missed one."
+        "[KW621] No mention was found, so nothing was linked (docs: {n_docs}). `krissel show "
+        "PIPELINE TEXT --variants` says why a name is not found, `krissel show PIPELINE NAME` "
+        "lists similar ones. If no text ever has a mention in {where}, check the component that "
+        "sets them (the pipeline holds {found})."
     )
     KW622 = (
         "[KW622] '{name}' got a document without mentions, and no component has set {where}, so "
@@ -1210,6 +1211,11 @@ class Warnings:
         "[KW703] {count} gold prototypes were not used to evaluate these {n_docs} documents, "
         "because they are from the same documents: a mention must not be linked by its own "
         "annotation. The knowledge base keeps them."
+    )
+    KW704 = (
+        "[KW704] `added_names` and `stop_names` of the finder ({count}) are used to evaluate these "
+        "{n_docs} documents, whose gold mentions the knowledge base has. If they were learned from "
+        "the same documents, the result is too good: evaluate other documents."
     )
     KW711 = (
         "[KW711] {n} of {total} gold mentions have an id that is not in the knowledge base "

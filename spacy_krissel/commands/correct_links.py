@@ -39,7 +39,7 @@ SHOWN = {
     "corrections": "corrections",
     "rejections": "rejections",
     "no_entity": "without an entity",
-    "new": "new to the pipeline",
+    "new": "verdicts added",
     "left_out": "names left out",
     "kept": "names kept",
     "added": "names added",

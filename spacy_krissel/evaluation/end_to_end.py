@@ -30,7 +30,7 @@ from ..views import mention_view
 from .bootstrap import RESAMPLES, Bootstrap
 from .distance import Keys, cached_keys, has_hierarchy, relation
 from .end_to_end_report import DICTIONARY, KINDS, MEASURES, EndToEndReport, LinkError
-from .gold import GoldDoc, without_own_gold
+from .gold import GoldDoc, warn_of_own_names, without_own_gold
 from .run import MAX_LISTED, linked_keys, report_head
 
 # Number of characters of context kept with an error.
@@ -108,6 +108,7 @@ def evaluate_texts(
             Errors.K701.format(source="the corpus", n_docs=len(items), detail=detail)
         )
     with without_own_gold(nlp, items) as n_own_gold:
+        warn_of_own_names(nlp, n_own_gold, len(items))
         keys = linked_keys(nlp)
         docs = progress_bar(
             nlp.pipe(texts), show=progress, total=len(texts), desc="Linking", unit=" docs"

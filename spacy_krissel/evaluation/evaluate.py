@@ -29,6 +29,7 @@ from .gold import (
     linked_entities,
     linked_mentions,
     read_gold,
+    warn_of_own_names,
     without_own_gold,
 )
 from .metrics import compare as compare_systems
@@ -177,6 +178,8 @@ def evaluate(
         return scored
     mentions: Literal["gold", "predicted"] = "predicted" if predicted else "gold"
     with without_own_gold(nlp, docs) as n_own_gold:
+        if predicted:
+            warn_of_own_names(nlp, n_own_gold, len(docs))
         run = run_pipeline(
             nlp,
             docs,

@@ -25,6 +25,7 @@ from ..mentions.gold_mentions import (
     split_gold,
     text_hash,
 )
+from ..pipeline.finder import KrisselFinder
 
 Source = str | Path | Iterable[Doc]
 
@@ -172,3 +173,13 @@ def without_own_gold(nlp: Language, gold: Sequence[GoldDoc]) -> Iterator[int]:
                 Warnings.KW703.format(count=count, n_docs=len(gold)), KrisselWarning, stacklevel=4
             )
         yield count
+
+
+def warn_of_own_names(nlp: Language, n_own: int, n_docs: int) -> None:
+    """Warn KW704 if finders of `nlp` have names that people added or stopped, and `n_own` gold
+    prototypes are of the evaluated documents: the names may have been learned there, too."""
+    finders = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, KrisselFinder)]
+    count = sum(len(each.cfg.added_names) + len(each.cfg.stop_names) for each in finders)
+    if n_own and count:
+        message = Warnings.KW704.format(count=count, n_docs=n_docs)
+        warnings.warn(message, KrisselWarning, stacklevel=3)

@@ -74,7 +74,7 @@ MEANINGS = {
     "rank": "of the correct entity among the candidates, from 1",
     "gold": (
         "the entity that annotators gave a mention; as the kind of a prototype, an annotated "
-        "mention"
+        "mention, in its text and once more alone"
     ),
     "composite": "mentions with more than one gold id; any of them is correct",
     "links won by": "the kind of the prototype with the best score: percent of links",

@@ -19,7 +19,7 @@ _BEFORE = re.compile(r"\s*[(\[{][\"'“‘]*")
 _AFTER = re.compile(r"[^()\[\]{}]{0,80}[)\]}](?=[ \t-]{1,3}[^\W_])")
 
 
-class Place(NamedTuple):
+class Reading(NamedTuple):
     """Part of a text that is read as a long form: `start` to `end` as `long_start` to `long_end`.
 
     number: of the text. start: that of the long form, if a bracket after it has the short form.
@@ -34,7 +34,7 @@ class Place(NamedTuple):
     is_bracket: bool
 
     def written(self, text: str, start: int, end: int) -> str:
-        """Return `text[start:end]`, which is around this place, with the long form instead."""
+        """Return `text[start:end]`, which is around this reading, with the long form instead."""
         if self.start == self.long_start:
             return text[start : self.long_end] + text[self.end : end]
         long = text[self.long_start : self.long_end]
@@ -42,39 +42,39 @@ class Place(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """Words around places, with the long form in the place's stead.
+    """Words around readings, with the long form of each in its stead.
 
-    words: of all windows, one after the other, with their offsets in the texts. places: of each
-    window. first, end: of each window, the first word of the long form and the first one after it.
+    words: of all windows, one after the other, with their offsets in the texts. readings, first,
+    end: of each window, the reading, the first word of its long form and the first one after that.
     """
 
     words: TextWords
-    places: list[Place]
+    readings: list[Reading]
     first: np.ndarray
     end: np.ndarray
 
-    def around(self, first: int, last: int) -> tuple[Place, int, int] | None:
-        """Return the place that a run of words is around, and the offsets of the run in the text.
-        None if it is around none, or begins or ends within what stands for the place."""
+    def around(self, first: int, last: int) -> tuple[Reading, int, int] | None:
+        """Return the reading that a run of words is around, and the offsets of the run in the text.
+        None if it is around none, or begins or ends within what stands for the reading."""
         window = self.words.text[first]
-        place, long_first, after = self.places[window], self.first[window], self.end[window]
+        reading, long_first, after = self.readings[window], self.first[window], self.end[window]
         start, end = int(self.words.start[first]), int(self.words.end[last])
-        if place.start == place.long_start:
+        if reading.start == reading.long_start:
             # The long form stands there, and a name may begin in it.
-            return (place, start, end) if first < after <= last else None
+            return (reading, start, end) if first < after <= last else None
         if first > long_first or last < after - 1 or (first, last) == (long_first, after - 1):
             return None
         return (
-            place,
-            place.start if first == long_first else start,
-            place.end if last == after - 1 else end,
+            reading,
+            reading.start if first == long_first else start,
+            reading.end if last == after - 1 else end,
         )
 
 
-def _places(number: int, text: str, pairs: Iterable[Definition]) -> list[Place]:
+def _readings(number: int, text: str, pairs: Iterable[Definition]) -> list[Reading]:
     """Return the parts of a text that can be read as long forms: definitions, and the short forms
     elsewhere."""
-    brackets: dict[int, Place] = {}
+    brackets: dict[int, Reading] = {}
     longs: dict[str, tuple[int, int]] = {}
     for pair in pairs:
         long_start = _long_start(pair)
@@ -84,14 +84,14 @@ def _places(number: int, text: str, pairs: Iterable[Definition]) -> list[Place]:
         rest = _AFTER.match(text, max(pair.end, pair.long_end))
         if rest and between[0] < between[1] and _BEFORE.fullmatch(text, *between):
             start = long_start if is_last else pair.start
-            place = Place(number, start, rest.end(), long_start, pair.long_end, True)
-            brackets.setdefault(rest.end(), place)
+            reading = Reading(number, start, rest.end(), long_start, pair.long_end, True)
+            brackets.setdefault(rest.end(), reading)
     found = sorted(brackets.values())
     starts = [each.start for each in found]
     reached = [0, *accumulate((each.end for each in found), max)]
     for start, end in short_forms(text, longs):
         if start >= reached[bisect_right(starts, start)]:
-            found.append(Place(number, start, end, *longs[text[start:end]], False))
+            found.append(Reading(number, start, end, *longs[text[start:end]], False))
     return found
 
 
@@ -108,7 +108,7 @@ def windows(
     known: np.ndarray,
     size: int,
 ) -> Windows | None:
-    """Return the words around the places that names may be around; None if there is none.
+    """Return the words around the readings that names may be around; None if there is none.
 
     pairs: the definitions of each text, by its index. The first one of a short form counts. words,
     offsets: of the texts, and where each word is in its text. known (n,): does any name have the
@@ -135,7 +135,7 @@ def windows(
     of: dict[int, list[Definition]] = {}
     for each, which in zip(number[is_known].tolist(), at[is_known].tolist(), strict=True):
         of.setdefault(each, []).append(pairs[each][which])
-    found = [place for each, own in of.items() for place in _places(each, texts[each], own)]
+    found = [reading for each, own in of.items() for reading in _readings(each, texts[each], own)]
     if not found:
         return None
     number, start, end, long_start, long_end, _ = np.array(found, dtype=np.int64).T

@@ -108,7 +108,7 @@ def _is_proper(word: str) -> bool:
 
 
 def is_lower_case_word(word: str) -> bool:
-    """Return whether texts write a word in lower case, or a form of it."""
+    """Return whether texts write a word, or another form of this word, in lower case."""
     return not lower_case_words().isdisjoint((word, stem(word)))
 
 

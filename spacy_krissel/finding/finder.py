@@ -221,14 +221,14 @@ class NameFinder:
             for first, last, bag in zip(*(column.tolist() for column in runs), strict=True):
                 if (each := around.around(first, last)) is None:
                     continue
-                place, start, end = each
-                text, own = texts[place.number], capitals[place.number]
-                written = place.written(text, start, end)
+                reading, start, end = each
+                text, own = texts[reading.number], capitals[reading.number]
+                written = reading.written(text, start, end)
                 named = self._name_at(written, number, bag, own, start, end)
                 is_stopped = canonical_form(text[start:end]) in self._stopped
                 if isinstance(named, Named) and not is_stopped:
                     match = Match(((start, end),), named, "abbreviation", text[start:end])
-                    found.setdefault(place.number, []).append(match)
+                    found.setdefault(reading.number, []).append(match)
         return found
 
     def _hits(
@@ -469,19 +469,19 @@ def _with_abbreviations(
         if named is not None and canonical_form(text[start:end]) not in stopped:
             kept.append(Match(((start, end),), named, "abbreviation", text[start:end]))
     if around:
-        by_place = sorted((each.start, each.end, each.named.ids) for each in kept)
-        kept += [each for each in around if not _has_part(each, by_place)]
+        by_start = sorted((each.start, each.end, each.named.ids) for each in kept)
+        kept += [each for each in around if not _has_part(each, by_start)]
     return kept
 
 
-def _has_part(whole: Match, by_place: list[tuple[int, int, tuple[str, ...]]]) -> bool:
+def _has_part(whole: Match, by_start: list[tuple[int, int, tuple[str, ...]]]) -> bool:
     """Return whether a match is another one, too, or a part of it names one of its entities."""
-    first = bisect_left(by_place, (whole.start, -1, ()))
-    last = bisect_left(by_place, (whole.end, -1, ()))
+    first = bisect_left(by_start, (whole.start, -1, ()))
+    last = bisect_left(by_start, (whole.end, -1, ()))
     return any(
         (start, end) == (whole.start, whole.end)
         or (end <= whole.end and not set(ids).isdisjoint(whole.named.ids))
-        for start, end, ids in by_place[first:last]
+        for start, end, ids in by_start[first:last]
     )
 
 

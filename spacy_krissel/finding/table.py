@@ -162,8 +162,8 @@ class NameBags:
 
     @cached_property
     def is_proper(self) -> bool:
-        """Whether the names tell proper from ordinary words: many of one word have a capital, as
-        the genus *Cancer*, and others have none, as "mouse". A sample of the names is read.
+        """Tell whether the names distinguish proper from ordinary words: many of one word have a
+        capital, as the genus *Cancer*, and others have none, as "mouse". A sample is read.
 
         Raises KrisselError K524 for damaged files.
         """

@@ -310,7 +310,10 @@ _PARTS = {
     r"coeliac": "celiac",
     r"caec": "cec",
     r"faec": "fec",
-    r"caesarea": "cesarea",
+    r"caes(?=area|ium)": "ces",
+    r"(?<=ph|al|ch)aeo": "eo",
+    r"coel(?=es?\b)": "cel",
+    r"amoeb": "ameb",
     r"gynaec": "gynec",
     r"aetiol": "etiol",
     r"paenia": "penia",
@@ -321,6 +324,7 @@ _PARTS = {
     r"leuco(?=[cdemp])": "leuko",
     r"aluminium": "aluminum",
     r"isation": "ization",
+    r"(?<=al|er|gn|il|in|it|on|un)is(?=e[ds]?\b|ing\b)": "iz",
     r"behaviour": "behavior",
     r"colour": "color",
     r"odour": "odor",
@@ -335,7 +339,10 @@ _PARTS = {
 _BRITISH = re.compile("|".join(f"({part})" for part in _PARTS), re.IGNORECASE)
 _AMERICAN = list(_PARTS.values())
 # Every part contains one of these. Most texts contain none, and this check is twenty times as fast.
-_HINTS = re.compile("ae|oe|our|tre|fibre|grey|sulph|leuco|alumini|isation|ageing")
+_HINTS = re.compile(
+    "ae|oe|our|tre|fibre|grey|sulph|leuco|alumini|isation|ageing"
+    "|(?:al|er|gn|il|in|it|on|un)is(?:e|ing)"
+)
 
 
 def to_american(text: str) -> str:

@@ -113,7 +113,21 @@ def test_links_from_text_do_not_use_gold_prototypes_of_the_same_documents(nlp, d
     ruler.add_patterns([{"label": "X", "pattern": ent.text} for doc in docs for ent in doc.ents])
     before = evaluate(nlp, docs, toy_store, end_to_end=True)
     n_own = add_gold(nlp.get_pipe("krissel_linker").kb, docs).prototypes
-    with pytest.warns(KrisselWarning, match=rf"KW703\] {n_own} gold"):
+    with pytest.warns(KrisselWarning, match=rf"KW703\] {n_own} gold") as warned:
         report = evaluate(nlp, docs, toy_store, end_to_end=True)
+    assert not any("KW704" in str(each.message) for each in warned)
     assert before.data["spans"]["n_predicted"] > 0 and report.data["n_own_gold"] == n_own
     assert report.records == before.records and "gold prototypes" in report.to_markdown()
+
+
+def test_names_that_may_be_of_the_same_documents_are_named(nlp, docs, toy_store):
+    """Their finder found what it had learned there."""
+    finder = nlp.add_pipe("krissel_finder", before="krissel_linker")
+    add_gold(nlp.get_pipe("krissel_linker").kb, docs)
+    finder.cfg["stop_names"] = ["a", "b"]
+    finder.cfg["added_names"] = {"c": next(iter(toy_store.ids))}
+    for settings, n in (({"end_to_end": True}, 1), ({"predicted": True}, 1), ({}, 0)):
+        with pytest.warns(KrisselWarning, match="KW703") as warned:
+            evaluate(nlp, docs, toy_store, **settings)
+        said = [str(each.message) for each in warned if "KW704" in str(each.message)]
+        assert len(said) == n and all("of the finder (3)" in each for each in said)
