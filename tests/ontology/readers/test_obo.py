@@ -319,8 +319,8 @@ def test_obsolete_ids_that_lead_nowhere_warn(write):
         "[Term]\nid: B:6\nname: o\nis_obsolete: true\n"
     )
     expected = (
-        r"KW108\] Obsolete.*: 4\..*B:1 \(consider A:1 or A:2\); B:2 \(replaced by C:9\); B:3 \(replaced "
-        r"by B:4\)"
+        r"KW108\] Obsolete.*: 4\..*B:1 \(consider A:1 or A:2\); B:2 \(replaced by C:9\); B:3 \("
+        r"replaced by B:4\)"
     )
     with pytest.warns(KrisselWarning, match=expected):
         first, second = read_obo(write(text))
