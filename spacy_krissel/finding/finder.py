@@ -1,7 +1,7 @@
 """Finder of a vocabulary's names in texts, in all their variants."""
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -139,10 +139,11 @@ class NameFinder:
         self._tables = tables if added is None else (added, *tables)
         self._added, self._common, self._nested = added, frozenset(common), nested
         # An added name says what its entity is, and not how that is called.
-        self._titles: dict[str, str] = {}
+        self._called: dict[str, list[str]] = {}
         if added is not None:
             ids = added.ids.column("id").to_pylist()
-            self._titles = {id_: name for each in tables for id_, name in each.first_names(ids)}
+            for each in tables:
+                self._called.update(each.names_by_id(ids))
         self._stopped = frozenset(map(canonical_form, stopped))
         self._worst = VARIANTS.index(worst)
         self._use_abbreviations, self._lone_acronyms = use_abbreviations, lone_acronyms
@@ -277,7 +278,8 @@ class NameFinder:
         steps: list[tuple[Reason, list[Match]]] = []
         if defined is not None:
             steps.append(("abbreviation", found))
-            found = _with_abbreviations(text, found, defined, around, self._stopped)
+            short = self._meant_by_added(found, defined)
+            found = _with_abbreviations(text, found, defined, around, self._stopped, short)
         if not self._lone_acronyms:
             steps.append(("acronym", found))
             found = _supported(found)
@@ -306,6 +308,25 @@ class NameFinder:
             both = f"{text[slice(*first)]} {text[slice(*last)]}"
             found.append(Match((first, last), part.named, "coordination", both, part.apart))
         return sorted(found, key=lambda each: each.fragments)
+
+    def _meant_by_added(self, found: list[Match], defined: "_Defined") -> dict[str, Named]:
+        """Return what added names mean that the text defines as words of a name of their entity:
+        VHL, added to "von Hippel-Lindau disease", where it is short for "von Hippel-Lindau"."""
+        meant: dict[str, Named] = {}
+        added = {each.text: each.named for each in found if each.named.is_added}
+        for pair in defined.pairs if added else ():
+            named, long = added.get(pair.short), {*stems_of(pair.long)}
+            if (
+                named is not None
+                and long
+                and any(
+                    long <= {*stems_of(name)}
+                    for id_ in named.ids
+                    for name in self._called.get(id_, ())
+                )
+            ):
+                meant.setdefault(pair.short, named)
+        return meant
 
     def _name_at(
         self, surface: str, table: int, bag: int, capitals: Capitals, start: int, end: int
@@ -382,7 +403,7 @@ class NameFinder:
         if not ids:
             return refused
         if is_added:
-            found = self._titles.get(next(iter(ids)), found)
+            found = self._called.get(next(iter(ids)), [found])[0]
         return Named(found, tuple(ids), best, is_added)
 
 
@@ -431,9 +452,10 @@ def _with_abbreviations(
     defined: _Defined,
     around: Sequence[Match],
     stopped: Collection[str],
+    added: Mapping[str, Named],
 ) -> list[Match]:
     """Return the matches with the short forms that the text defines: each is a name of what its
-    long form names, or of nothing.
+    long form names, else what was added for it, or of nothing.
 
     around: names that contain a short form. They are left out where the text is a name as it is, or
         where a part names their entity.
@@ -454,6 +476,7 @@ def _with_abbreviations(
             meant.setdefault(short, named)
     # A name is not both forms of a definition: "Alzheimer disease (AD)".
     both = {min(pair.start, pair.long_start): max(pair.end, pair.long_end) for pair in pairs}
+    meant |= {short: added.get(short) for short, named in meant.items() if named is None}
     starts = sorted(both)
     kept = [
         each

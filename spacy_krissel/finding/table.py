@@ -222,16 +222,17 @@ class NameBags:
         self._check(self.ids, IDS, entity)
         return str(self._ids[entity].as_py())
 
-    def first_names(self, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Return the id and the first name of each of these entities that has names. Raises
-        KrisselError K524 for damaged files."""
+    def names_by_id(self, ids: Iterable[str]) -> dict[str, list[str]]:
+        """Return the names of each of these entities that has any, by its id. Raises KrisselError
+        K524 for damaged files."""
         rows = pc.index_in(pa.array(ids, pa.large_string()), self._ids).drop_null().to_numpy()
         names = np.flatnonzero(np.isin(self._entities.to_numpy(), rows))
-        first: dict[int, int] = {}
+        found: dict[str, list[str]] = {}
         for name in names.tolist():
             self._check(self.names, NAMES, name)
-            first.setdefault(self._entities[name].as_py(), name)
-        return ((self.id_of(row), self._texts[name].as_py()) for row, name in first.items())
+            id_ = self.id_of(self._entities[name].as_py())
+            found.setdefault(id_, []).append(self._texts[name].as_py())
+        return found
 
     def _check(self, table: pa.Table, file: str, row: int) -> None:
         """Check that a table has a row, and once each batch of rows of a mapped one."""

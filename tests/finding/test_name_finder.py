@@ -426,6 +426,24 @@ def test_a_number_before_a_name_is_no_number_of_the_name():
     assert ids("Paget disease 4; diabetes type 2; deletion 11p", names) == ["4", "2", "del"]
 
 
+def test_an_added_short_form_is_found_where_the_text_defines_it_as_words_of_its_entity():
+    """Not where it is short for other words, or for another entity."""
+    own = NameFinder(bags(AROUND), added=bags({"VHL": "vhl", "HT": "vhl"}))
+
+    def found_ids(text):
+        return [(each.text, *each.named.ids) for each in own.find([text])[0]]
+
+    text = "The von Hippel-Lindau (VHL) gene; VHL"
+    assert found_ids(text) == [("VHL", "vhl"), ("VHL", "vhl")]
+    assert found_ids("Very high level (VHL); VHL") == []
+    assert found_ids("hypertension (HT); HT") == [
+        ("hypertension", "ht"),
+        ("HT", "ht"),
+        ("HT", "ht"),
+    ]
+    assert found_ids("VHL") == [("VHL", "vhl")]
+
+
 def test_stopped_names_are_not_found_around_an_abbreviation():
     text = "von Hippel-Lindau (VHL) disease. VHL disease"
     for stopped in ("von Hippel-Lindau disease", "VHL disease"):
