@@ -41,7 +41,7 @@ SHOWN = {
     "no_entity": "without an entity",
     "new": "verdicts added",
     "left_out": "names left out",
-    "kept": "names kept",
+    "kept": "names kept or undone",
     "added": "names added",
 }
 

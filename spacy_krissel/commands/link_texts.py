@@ -68,9 +68,9 @@ def link(
     """Link the mentions of a text, texts or docs.
 
     pipeline: A pipeline with a linker, and with a component that finds mentions
-    texts: A text in quotes; or a file: docs with mentions (.spacy), or text: JSONL, Parquet,
-        PubMed's or BioC's XML, PubTator, plain, .gz; or a folder of them; with --format also a
-        glob pattern in quotes
+    texts: A text of several words, in quotes; or a file: docs with mentions (.spacy), or text:
+        JSONL, Parquet, PubMed's or BioC's XML, PubTator, plain, .gz; or a folder of them; with
+        --format also a glob pattern in quotes
     output: The file to write, in the format that its name ends in, such as .tsv for "krissel
         correct"; without it, the links of a text are printed. With --format a folder
     name: Name of the linker in the pipeline

@@ -19,6 +19,7 @@ from ..finding.finder import NameFinder
 from ..kb.directory import KIND as KB
 from ..util.atomic import check_parent, commit_folder, temporary_folder
 from ..util.manifest import check_replaceable, content_hash
+from ..util.outputs import seal
 from .card import update_card, write_licences
 from .finder import KrisselFinder
 from .kb_pipe import KBPipe
@@ -182,6 +183,7 @@ def save_whole(to_disk: Callable[..., Any], output: str | Path, **settings: Any)
     check_pipeline_output(output)
     with temporary_folder(output) as folder:
         to_disk(folder, **settings)
+        seal(folder)
         commit_folder(folder, output)
 
 

@@ -40,7 +40,7 @@ def test_judged_names_survive_a_rebuild(run, refuse, toy_files, tmp_path):
     # The corrected pipeline is saved again with its names.
     run("correct", linker, table, "-o", linker)
     fill_in(table, "yes")
-    assert "names kept: 1" in run("correct", linker, table, "-o", linker)
+    assert "names kept or undone: 1" in run("correct", linker, table, "-o", linker)
     assert stop_names(linker) == []
     assert "[K006]" in refuse("correct", linker, table, "-o", linker, "--replace")
 

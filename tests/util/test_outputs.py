@@ -12,7 +12,7 @@ from spacy_krissel.cli.app import COMMANDS
 from spacy_krissel.cli.options import _functions
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.util.atomic import commit_folder, temporary_folder, write_text
-from spacy_krissel.util.outputs import describe_loss, writes
+from spacy_krissel.util.outputs import describe_loss, seal, writes
 
 # Folders that are made again from what they were made from, and hold no work of a person.
 MADE_AGAIN = {"mine", "train", "encoder", "evaluate"}
@@ -164,6 +164,35 @@ def test_personal_files_in_a_pipeline_folder_are_kept(tmp_path, name):
             save(pipeline, folder)
     save(str(folder), folder, force=True)
     assert (tmp_path / "linker.bak" / name).exists()
+
+
+@pytest.mark.parametrize(
+    "pattern", ["config.cfg", "krissel_linker/cfg", "ruler/patterns.jsonl", ""]
+)
+def test_a_pipeline_that_a_person_changed_is_kept(tmp_path, pattern):
+    """Its settings, components and the texts of its card. What evaluations write there is not."""
+    folder = tmp_path / "linker"
+    make(folder, "first", 0)
+    (folder / "note.txt").unlink()
+    (folder / "ruler").mkdir()
+    for each in ("config.cfg", "krissel_linker/cfg", "ruler/patterns.jsonl"):
+        (folder / each).write_text("as built")
+    meta = {"components": ["krissel_linker", "ruler"], "description": "as built", "krissel": {}}
+    (folder / "meta.json").write_text(json.dumps(meta))
+    assert describe_loss(folder) == ""
+    seal(folder)
+    sealed = json.loads((folder / "meta.json").read_text())
+    (folder / "meta.json").write_text(json.dumps({**sealed, "performance": {"f": 1}}, indent=1))
+    assert describe_loss(folder) == ""
+    if pattern:
+        (folder / pattern).write_text("as I like it")
+    else:
+        (folder / "meta.json").write_text(json.dumps({**sealed, "description": "mine"}))
+    with pytest.raises(KrisselError, match="K027.*settings, components or texts"):
+        save("other", folder)
+    assert describe_loss(folder, is_kept=True) == ""
+    seal(folder)
+    assert describe_loss(folder) == ""
 
 
 def test_unreadable_outputs_are_kept(tmp_path, monkeypatch):
