@@ -36,7 +36,8 @@ class OntologySettings:
     below: Keep this entity (HP:0000118) and its descendants, by parents or tree numbers
     not_below: Leave out this entity and its descendants
     trees: Keep entities with this prefix of a tree number (D)
-    species_words: Add words that texts use for a species to its names (patients, mice)
+    species_words: Add words that texts use for a species to its names (patients, mice), and take
+        them from other taxa
     id_column, name_column, synonym_column, definition_column, type_column: see `read_table`
     parent_column, separator: see `read_table`
     """

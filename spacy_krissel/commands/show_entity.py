@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from ..util.folding import canonical_name
 # Maximum number of entities with the same or similar names that are listed.
 MAX_FOUND = 10
 # An id or an address. A name is similar to it by chance: "11 pairs of ribs", by digits.
-_ID = re.compile(r"https?://\S+|[A-Za-z][\w.]*[:_][A-Za-z]*\d+")
+_ID, _NUMBER = re.compile(r"https?://\S+|[A-Za-z][\w.]*[:_][A-Za-z]*\d+"), re.compile(r"\d+")
+# Ids of a knowledge base that show the form of all.
+SAMPLED_IDS = 1000
 NO_NAME = f"Nothing is found: no name of up to {MAX_NAME_WORDS} words is in the text, in any form."
 
 
@@ -42,12 +45,18 @@ def show(pipeline: str | Path, id: str, *, variants: bool = False, linker: str =
     kb: PrototypeKB = find_kb_pipe(nlp, linker).kb
     found = kb.find(id, MAX_FOUND) if id.strip() and kb.resolve(id) is None else []
     named = [entity for entity in found if canonical_name(id) in map(canonical_name, entity.names)]
-    if found and not named and not _ID.fullmatch(id.strip()):
+    if found and not named and not _is_id(id.strip(), kb):
         similar = "; ".join(f"{entity.name} ({entity.id})" for entity in found)
         raise KrisselError(Errors.K534.format(found=id, similar=similar))
     if len(named) > 1:
         return "\n".join(f"{entity.id:<13} {entity.name}" for entity in named)
     return describe_entity(kb, named[0].id if named else id)
+
+
+def _is_id(text: str, kb: PrototypeKB) -> bool:
+    """Return whether a text has the form of an id: of any usual one, or of one here (D012345)."""
+    forms = {_NUMBER.sub("0", each) for each in islice(kb.entity_ids, SAMPLED_IDS)}
+    return _ID.fullmatch(text) is not None or _NUMBER.sub("0", text) in forms
 
 
 def describe_variants(finder: KrisselFinder, text: str) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..mentions.abbreviations import Definition
+from .table import MAX_NAME_WORDS
 from .words import END, FREE, TextWords
 
 # Maximum number of words that are searched for one by one.
@@ -106,13 +107,12 @@ def windows(
     words: TextWords,
     offsets: tuple[np.ndarray, np.ndarray],
     known: np.ndarray,
-    size: int,
 ) -> Windows | None:
     """Return the words around the readings that names may be around; None if there is none.
 
     pairs: the definitions of each text, by its index. The first one of a short form counts. words,
     offsets: of the texts, and where each word is in its text. known (n,): does any name have the
-    word. size: maximum number of words of a name.
+    word.
     """
     starts = (words.text.astype(np.int64) << 32) + offsets[0]
 
@@ -157,9 +157,9 @@ def windows(
     sources, gaps, firsts, ends, n = [], [], [], [], 0
     for at in kept.tolist():
         parts = (
-            (max(low[at], first[at] - size), first[at]),
+            (max(low[at], first[at] - MAX_NAME_WORDS), first[at]),
             (long_first[at], long_after[at]),
-            (after[at], min(high[at], after[at] + size)),
+            (after[at], min(high[at], after[at] + MAX_NAME_WORDS)),
         )
         source = np.concatenate([np.arange(*part) for part in parts])
         gap, n_head = words.gap[source], parts[0][1] - parts[0][0]

@@ -15,7 +15,7 @@ from ..util.memory import Remembered
 from .abbreviated import short_forms, windows
 from .case import Capitals, has_case, is_lower_case_word
 from .coordination import coordinated
-from .table import MAX_NAME_WORDS, NameBags
+from .table import NameBags
 from .words import STRICT_CHARS, TextWords, WordReader, separated_stems, stem, stems_of, stops_of
 
 # How a text gives a name, the best first: as written; in another spelling, case or numbering; with
@@ -210,11 +210,11 @@ class NameFinder:
     ) -> dict[int, list[Match]]:
         """Return the names that contain an abbreviation, by the index of their text."""
         found: dict[int, list[Match]] = {}
-        known = np.zeros(len(words.key), dtype=bool)
-        for table in self._tables:
-            known |= table.known(words)
-        pairs = {number: own.pairs for number, own in enumerate(defined) if own is not None}
-        around = windows(texts, pairs, words, offsets, known, MAX_NAME_WORDS)
+        pairs = {number: own.pairs for number, own in enumerate(defined) if own and own.pairs}
+        if not pairs:
+            return found
+        known = np.logical_or.reduce([table.known(words) for table in self._tables])
+        around = windows(texts, pairs, words, offsets, known)
         if around is None:
             return found
         for number, table in enumerate(self._tables):
@@ -315,15 +315,11 @@ class NameFinder:
         meant: dict[str, Named] = {}
         added = {each.text: each.named for each in found if each.named.is_added}
         for pair in defined.pairs if added else ():
-            named, long = added.get(pair.short), {*stems_of(pair.long)}
-            if (
-                named is not None
-                and long
-                and any(
-                    long <= {*stems_of(name)}
-                    for id_ in named.ids
-                    for name in self._called.get(id_, ())
-                )
+            if (named := added.get(pair.short)) is None:
+                continue
+            long = {*stems_of(pair.long)}
+            if long and any(
+                long <= {*stems_of(name)} for id_ in named.ids for name in self._called.get(id_, ())
             ):
                 meant.setdefault(pair.short, named)
         return meant
@@ -493,12 +489,13 @@ def _with_abbreviations(
             kept.append(Match(((start, end),), named, "abbreviation", text[start:end]))
     if around:
         by_start = sorted((each.start, each.end, each.named.ids) for each in kept)
-        kept += [each for each in around if not _has_part(each, by_start)]
+        kept += [each for each in around if not _is_named(each, by_start)]
     return kept
 
 
-def _has_part(whole: Match, by_start: list[tuple[int, int, tuple[str, ...]]]) -> bool:
-    """Return whether a match is another one, too, or a part of it names one of its entities."""
+def _is_named(whole: Match, by_start: list[tuple[int, int, tuple[str, ...]]]) -> bool:
+    """Return whether the text of a match, or a part of it that names one of its entities, is among
+    the matches at `by_start`: start, end and ids of each, ascending."""
     first = bisect_left(by_start, (whole.start, -1, ()))
     last = bisect_left(by_start, (whole.end, -1, ()))
     return any(

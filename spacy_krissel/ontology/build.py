@@ -119,7 +119,7 @@ def build_ontology(
     tree_types: make the names of the tops of an entity's trees its types
         (`tree_numbers.with_tree_types`)
     species_words: add words that texts use for a species to its names (`species_words`: patients,
-        mice), and take them from other taxa: "mouse" from the genus *Mus*
+        mice), and take them from other taxa ("mouse" from the genus Mus)
     prefix: add this prefix (NCBIGene) to ids without one, which could equal those of another store
     disambiguate: expand names that several entities share with the preferred name or, if that is
         the shared name, with the shortest or longest other one (`homonyms.disambiguate`)

@@ -1,6 +1,6 @@
 """Words that texts use for a species and its members, beyond its names: "patients", "murine"."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from .entity import Entity
@@ -36,13 +36,11 @@ SPECIES_WORDS: dict[str, str] = {
 _BY_NAME = {words.partition("|")[0]: tuple(words.split("|")) for words in SPECIES_WORDS.values()}
 
 
-def with_species_words(entities: Iterable[Entity]) -> Iterator[Entity]:
+def with_species_words(entities: Collection[Entity]) -> Iterator[Entity]:
     """Yield the entities with the words of `SPECIES_WORDS` as names of the species.
 
     A word is a name of its species alone: other taxa that have it as a synonym lose it, as the
-    genus *Mus* loses "mouse".
-
-    entities: are read twice.
+    genus Mus loses "mouse".
     """
     owner: dict[str, str] = {}
     for entity in entities:

@@ -19,7 +19,7 @@ from ..finding.finder import NameFinder
 from ..kb.directory import KIND as KB
 from ..util.atomic import check_parent, commit_folder, temporary_folder
 from ..util.manifest import check_replaceable, content_hash
-from ..util.outputs import seal
+from ..util.seal import is_changed, mark_changed, seal
 from .card import update_card, write_licences
 from .finder import KrisselFinder
 from .kb_pipe import KBPipe
@@ -58,7 +58,10 @@ def load_pipeline(
             overrides |= {
                 f"{section}.index_device": index_device for section in _kb_sections(pipeline)
             }
-        return spacy.load(pipeline if Path(pipeline).exists() else name, config=overrides)
+        nlp = spacy.load(pipeline if Path(pipeline).exists() else name, config=overrides)
+        if is_changed(Path(pipeline)):
+            mark_changed(nlp.meta)
+        return nlp
     except (KrisselError, MemoryError):
         raise
     # A damaged directory raises many types of error: from files, JSON or the config.

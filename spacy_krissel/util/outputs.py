@@ -4,7 +4,6 @@ backup.
 
 import csv
 import filecmp
-import hashlib
 import inspect
 import json
 import os
@@ -17,11 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-import srsly
-
 from ..errors import Errors, KrisselError, wrong_setting
 
-HELP = "force: Replace an output that is refused otherwise, and keep it next to it as .bak"
+HELP = "force: Replace an output that is otherwise refused, and keep the old one as .bak"
 # Columns that a person fills in, and the maximum size in bytes of a table searched for such rows.
 VERDICT_COLUMNS, MAX_READ_BYTES = ("verdict", "right_id"), 2**26
 # Settings of a finder that verdicts on names change.
@@ -30,11 +27,6 @@ NAME_SETTINGS = ("stop_names", "added_names")
 # folders.
 PIPELINE = {"config.cfg", "meta.json", "tokenizer", "vocab", "LICENSES_SOURCES"}
 SYSTEM_FILES = {".DS_Store", "Thumbs.db", "desktop.ini"}
-# What a person may change of a pipeline: in meta.json, and in the files of all components.
-CARD_TEXTS = ("name", "version", "description", "author", "email", "url", "license")
-SETTING_FILES = ("config.cfg", "*/cfg", "*/patterns.jsonl")
-# Keys of meta.json with the hash of these, as a command wrote them.
-SEAL = ("krissel", "written")
 NAMES_SHOWN = 3
 # Outputs replaced on request.
 _REPLACED: ContextVar[frozenset[Path]] = ContextVar("krissel_replaced", default=frozenset())
@@ -52,10 +44,10 @@ def writes(
     parameter `force`.
 
     Without `force`, some existing outputs are refused: any file, any pipeline or knowledge base
-    with gold mentions, corrections, judged names or foreign files, and a pipeline that was changed
-    since a command wrote it (`seal`). Other folders are replaced,
-    since their content can be rebuilt. With `force`, the replaced output is kept next to the new
-    one, under the first free name of `.bak`, `.bak2`, ….
+    with gold mentions, corrections, judged names or foreign files, and a pipeline that a person
+    changed (`util.seal`). Other folders are replaced, since their content can be rebuilt. With
+    `force`, the replaced output is kept next to the new one, under the first free name of `.bak`,
+    `.bak2`, ….
 
     keeps: parameter with the pipeline that is saved again with all its content. It may be saved to
         its own path, unless that holds foreign files.
@@ -125,6 +117,9 @@ def describe_loss(path: Path, *, is_kept: bool = False) -> str:
 
     is_kept: the existing pipeline is saved again, with its gold mentions.
     """
+    # Manifests are written by functions that this module decorates.
+    from .seal import is_changed
+
     try:
         if path.is_file() and path.stat().st_size and not is_kept:
             n_filled = _filled_rows(path)
@@ -143,13 +138,13 @@ def describe_loss(path: Path, *, is_kept: bool = False) -> str:
                 return f"{n_gold} gold mention(s) or correction(s){of}"
             if n_names := 0 if is_kept else sum(map(_judged_names, path.glob("*/cfg"))):
                 return f"{n_names} name(s) to find or to leave out"
-            if not is_kept and _is_changed(path):
-                return "settings, components or texts of its card were changed in it"
             if others := _foreign_files(path):
                 return (
                     f"{len(others)} file(s) or folder(s) of others in it, such as "
                     f"{', '.join(others[:NAMES_SHOWN])}"
                 )
+            if not is_kept and is_changed(path):
+                return "settings, components or texts of its card were changed in it"
     except PermissionError:
         return "something that you may not read"
     except OSError:
@@ -256,38 +251,6 @@ def _foreign_files(folder: Path) -> list[str]:
     return sorted(
         each.name for each in folder.iterdir() if each.name not in known and each.stem not in known
     )
-
-
-def seal(folder: Path) -> None:
-    """Write the hash of what a person may change of a pipeline into its meta.json."""
-    path = folder / "meta.json"
-    if path.is_file():
-        meta = json.loads(path.read_text(encoding="utf8"))
-        meta.setdefault(SEAL[0], {})[SEAL[1]] = _content_hash(folder, meta)
-        srsly.write_json(path, meta)
-
-
-def _is_changed(folder: Path) -> bool:
-    """Return whether a pipeline with a seal differs from what a command wrote."""
-    try:
-        meta = json.loads((folder / "meta.json").read_text(encoding="utf8"))
-        written = meta[SEAL[0]][SEAL[1]]
-        return bool(written != _content_hash(folder, meta))
-    except PermissionError:
-        raise
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        # It has no seal, or is damaged.
-        return False
-
-
-def _content_hash(folder: Path, meta: Mapping[str, Any]) -> str:
-    texts = json.dumps([meta.get(name) for name in CARD_TEXTS]).encode()
-    found = hashlib.sha256(texts)
-    for pattern in SETTING_FILES:
-        for path in sorted(folder.glob(pattern)):
-            content = hashlib.sha256(path.read_bytes()).hexdigest()
-            found.update(f"{path.relative_to(folder).as_posix()} {content}".encode())
-    return found.hexdigest()
 
 
 def _filled_rows(path: Path) -> int:

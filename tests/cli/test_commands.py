@@ -799,6 +799,22 @@ def test_show_prints_an_entity(made, run, refuse):
     assert "[K525]" in refuse("show", made.path / "linker", "T99")
 
 
+def test_what_a_person_changed_is_kept_whatever_saves_it_again(made, run, refuse, tmp_path):
+    ontology, linker = made.path / "store", tmp_path / "linker"
+    run("build", ontology, "-o", linker)
+    nlp = spacy.load(linker)
+    nlp.to_disk(linker)
+    run("build", ontology, "-o", linker)
+    nlp = spacy.load(linker)
+    nlp.get_pipe("krissel_linker").cfg["min_confidence"] = 0.3
+    nlp.to_disk(linker)
+    assert "[K027]" in refuse("build", ontology, "-o", linker)
+    run("confidence", linker, "-o", linker)
+    assert "[K027]" in refuse("build", ontology, "-o", linker)
+    run("build", ontology, "-o", linker, "--force")
+    run("build", ontology, "-o", linker)
+
+
 def test_show_finds_an_entity_by_name(made, run, refuse):
     by_id = run("show", made.path / "linker", "T01")
     for name in ("multiple sclerosis", "Multiple Sclerosis", "disseminated sclerosis"):

@@ -12,7 +12,8 @@ from spacy_krissel.cli.app import COMMANDS
 from spacy_krissel.cli.options import _functions
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.util.atomic import commit_folder, temporary_folder, write_text
-from spacy_krissel.util.outputs import describe_loss, seal, writes
+from spacy_krissel.util.outputs import describe_loss, writes
+from spacy_krissel.util.seal import mark_changed, seal
 
 # Folders that are made again from what they were made from, and hold no work of a person.
 MADE_AGAIN = {"mine", "train", "encoder", "evaluate"}
@@ -166,16 +167,18 @@ def test_personal_files_in_a_pipeline_folder_are_kept(tmp_path, name):
     assert (tmp_path / "linker.bak" / name).exists()
 
 
-@pytest.mark.parametrize(
-    "pattern", ["config.cfg", "krissel_linker/cfg", "ruler/patterns.jsonl", ""]
-)
-def test_a_pipeline_that_a_person_changed_is_kept(tmp_path, pattern):
+PARTS = ("config.cfg", "tokenizer", "krissel_linker/cfg", "krissel_linker/kb/manifest.json")
+
+
+@pytest.mark.parametrize("changed", [*PARTS, "ruler/patterns.jsonl", "ruler/deep/model", ""])
+def test_a_pipeline_that_a_person_changed_is_kept(tmp_path, changed):
     """Its settings, components and the texts of its card. What evaluations write there is not."""
     folder = tmp_path / "linker"
     make(folder, "first", 0)
     (folder / "note.txt").unlink()
-    (folder / "ruler").mkdir()
-    for each in ("config.cfg", "krissel_linker/cfg", "ruler/patterns.jsonl"):
+    (folder / "ruler" / "deep").mkdir(parents=True)
+    (folder / "vocab").mkdir()
+    for each in (*PARTS[:3], "ruler/patterns.jsonl", "ruler/deep/model", "vocab/strings.json"):
         (folder / each).write_text("as built")
     meta = {"components": ["krissel_linker", "ruler"], "description": "as built", "krissel": {}}
     (folder / "meta.json").write_text(json.dumps(meta))
@@ -183,16 +186,21 @@ def test_a_pipeline_that_a_person_changed_is_kept(tmp_path, pattern):
     seal(folder)
     sealed = json.loads((folder / "meta.json").read_text())
     (folder / "meta.json").write_text(json.dumps({**sealed, "performance": {"f": 1}}, indent=1))
+    (folder / "vocab" / "strings.json").write_text("grown")
     assert describe_loss(folder) == ""
-    if pattern:
-        (folder / pattern).write_text("as I like it")
+    if changed:
+        (folder / changed).write_text("as I like it")
     else:
         (folder / "meta.json").write_text(json.dumps({**sealed, "description": "mine"}))
     with pytest.raises(KrisselError, match="K027.*settings, components or texts"):
         save("other", folder)
     assert describe_loss(folder, is_kept=True) == ""
+    # A command that saves it again, with what was changed, does not make it replaceable.
+    meta = json.loads((folder / "meta.json").read_text())
+    mark_changed(meta)
+    (folder / "meta.json").write_text(json.dumps(meta))
     seal(folder)
-    assert describe_loss(folder) == ""
+    assert "settings, components or texts" in describe_loss(folder)
 
 
 def test_unreadable_outputs_are_kept(tmp_path, monkeypatch):
