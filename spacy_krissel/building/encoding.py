@@ -13,7 +13,7 @@ from ..errors import Errors, KrisselError
 from ..kb.columns import read_array, write_array
 from ..kb.prototype_kb import Encode
 from ..util.disk import coded_io
-from ..util.manifest import sha256_file
+from ..util.hashing import sha256_file
 from ..util.work_folder import WorkFolder
 from ..views import View
 

@@ -53,8 +53,8 @@ from ..pipeline.pipeline_io import (
 )
 from ..pipeline.settings import FINDER, LINKER
 from ..util.atomic import hard_linking
-from ..util.hashing import stable_hash
-from ..util.manifest import MANIFEST, content_hash
+from ..util.hashing import content_hash, stable_hash
+from ..util.manifest import MANIFEST
 from ..util.memory import few_collections, forget_pages
 from ..util.outputs import writes
 from ..util.settings import Count, PositiveInt, checked, explicit_settings, takes

@@ -35,7 +35,7 @@ from ..pipeline.pipeline_io import (
 )
 from ..pipeline.settings import LINKER
 from ..util.disk import coded_io
-from ..util.manifest import content_hash
+from ..util.hashing import content_hash
 from ..util.outputs import writes
 from ..util.settings import (
     Count,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Errors, KrisselError
-from ..util.manifest import sha256_file
+from ..util.hashing import sha256_file
 from ..util.work_folder import WorkFolder
 
 # The unit of a part, and its number there.

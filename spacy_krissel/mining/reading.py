@@ -10,8 +10,7 @@ import numpy as np
 
 from ..corpora.report import CorpusReport
 from ..corpora.text_stream import Text, is_pubmed, read_texts, text_files
-from ..util.hashing import stable_hash
-from ..util.manifest import sha256_file
+from ..util.hashing import sha256_file, stable_hash
 
 # Maximum total size of consecutive files that are read as one unit, so that many small files give
 # few chunks.

@@ -7,7 +7,8 @@ from pathlib import Path
 from re import Pattern
 from typing import Any
 
-from ..util.manifest import MANIFEST, read_manifest, sha256_file
+from ..util.hashing import sha256_file
+from ..util.manifest import MANIFEST, read_manifest
 from .readers import READERS, detect_format
 from .readers.records import JSON_TEXT, FileHead, json_text
 from .store import KIND, VERSION, StoreSchema

@@ -18,7 +18,8 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings, wrong_setti
 from ..finding.finder import NameFinder
 from ..kb.directory import KIND as KB
 from ..util.atomic import check_parent, commit_folder, temporary_folder
-from ..util.manifest import check_replaceable, content_hash
+from ..util.hashing import content_hash
+from ..util.manifest import check_replaceable
 from ..util.seal import is_changed, mark_changed, seal
 from .card import update_card, write_licences
 from .finder import KrisselFinder

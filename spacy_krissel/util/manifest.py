@@ -16,9 +16,10 @@ from ..errors import Errors, KrisselError
 from .atomic import check_parent, commit_folder, temporary_folder
 from .cache import cache_folder
 from .disk import coded_io
-from .outputs import SYSTEM_FILES
+from .hashing import MANIFEST as MANIFEST
+from .hashing import sha256_file
+from .seal import SYSTEM_FILES
 
-MANIFEST = "manifest.json"
 # Key of the manifest for the hash of all its other keys.
 OWN_HASH = "manifest_sha256"
 # Far above the size of any manifest; reading a larger file could exhaust memory.
@@ -81,35 +82,6 @@ _verified: set[_Verified] = set()
 STAMPS = "verified"
 # Below this many bytes, hashing takes less than a tenth of a second.
 MIN_STAMPED_BYTES = 2**26
-
-
-def sha256_file(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file_:
-        while block := file_.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def content_hash(path: Path) -> str:
-    """Hash the content of the file or folder `path`.
-
-    RETURNS: the SHA-256 of a file, of the manifest of a folder that has one, or of the names and
-        contents of a folder's files; "" if there is nothing. Files next to a manifest, or below,
-        count by it.
-    """
-    if (path / MANIFEST).is_file():
-        path = path / MANIFEST
-    if path.is_dir():
-        described = {each.parent for each in path.rglob(MANIFEST)}
-        files = sorted(
-            file_
-            for file_ in path.rglob("*")
-            if file_.is_file() and (file_.name == MANIFEST or described.isdisjoint(file_.parents))
-        )
-        hashes = [[file_.relative_to(path).as_posix(), sha256_file(file_)] for file_ in files]
-        return hashlib.sha256(json.dumps(hashes).encode("utf8")).hexdigest()
-    return sha256_file(path) if path.is_file() else ""
 
 
 @contextmanager

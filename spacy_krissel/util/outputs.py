@@ -17,16 +17,13 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ..errors import Errors, KrisselError, wrong_setting
+from .seal import PIPELINE, SYSTEM_FILES, is_changed
 
 HELP = "force: Replace an output that is otherwise refused, and keep the old one as .bak"
 # Columns that a person fills in, and the maximum size in bytes of a table searched for such rows.
 VERDICT_COLUMNS, MAX_READ_BYTES = ("verdict", "right_id"), 2**26
 # Settings of a finder that verdicts on names change.
 NAME_SETTINGS = ("stop_names", "added_names")
-# Files of a saved pipeline other than components, and files that operating systems leave in
-# folders.
-PIPELINE = {"config.cfg", "meta.json", "tokenizer", "vocab", "LICENSES_SOURCES"}
-SYSTEM_FILES = {".DS_Store", "Thumbs.db", "desktop.ini"}
 NAMES_SHOWN = 3
 # Outputs replaced on request.
 _REPLACED: ContextVar[frozenset[Path]] = ContextVar("krissel_replaced", default=frozenset())
@@ -117,9 +114,6 @@ def describe_loss(path: Path, *, is_kept: bool = False) -> str:
 
     is_kept: the existing pipeline is saved again, with its gold mentions.
     """
-    # Manifests are written by functions that this module decorates.
-    from .seal import is_changed
-
     try:
         if path.is_file() and path.stat().st_size and not is_kept:
             n_filled = _filled_rows(path)

@@ -7,9 +7,12 @@ from typing import Any
 
 import srsly
 
-from .manifest import content_hash
-from .outputs import PIPELINE, SYSTEM_FILES
+from .hashing import content_hash
 
+# Files of a saved pipeline other than components, and files that operating systems leave in
+# folders.
+PIPELINE = {"config.cfg", "meta.json", "tokenizer", "vocab", "LICENSES_SOURCES"}
+SYSTEM_FILES = {".DS_Store", "Thumbs.db", "desktop.ini"}
 META = "meta.json"
 # Texts of meta.json that a person may change; the rest changes by an evaluation.
 CARD_TEXTS = ("name", "version", "description", "author", "email", "url", "license")

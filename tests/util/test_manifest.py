@@ -7,16 +7,15 @@ import pytest
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.util import manifest as module
+from spacy_krissel.util.hashing import content_hash, sha256_file
 from spacy_krissel.util.manifest import (
     MANIFEST,
     OWN_HASH,
     Count,
     ManifestSchema,
-    content_hash,
     manifest_hash,
     new_directory,
     read_manifest,
-    sha256_file,
 )
 
 KIND = "mention shards"

@@ -23,7 +23,8 @@ from spacy_krissel.evaluation.records import read_records
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.pipeline_io import choose_gpu, find_linker, load_pipeline
 from spacy_krissel.util.atomic import check_folder, write_text
-from spacy_krissel.util.manifest import content_hash, new_directory, read_manifest, sha256_file
+from spacy_krissel.util.hashing import content_hash, sha256_file
+from spacy_krissel.util.manifest import new_directory, read_manifest
 
 from ..errors import Errors, KrisselError
 from ..few_shot import FewShot, few_shot

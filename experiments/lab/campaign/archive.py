@@ -28,9 +28,9 @@ from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import OntologyStore, write_store
 from spacy_krissel.util.atomic import atomic_file, temporary_folder
 from spacy_krissel.util.disk import coded_damage
-from spacy_krissel.util.hashing import stable_hash
+from spacy_krissel.util.hashing import sha256_file, stable_hash
 from spacy_krissel.util.inputs import coded_reading
-from spacy_krissel.util.manifest import new_directory, sha256_file
+from spacy_krissel.util.manifest import new_directory
 from spacy_krissel.util.settings import Count, NotNegative, PositiveInt
 
 from ..errors import Errors, KrisselError

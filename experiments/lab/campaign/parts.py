@@ -25,8 +25,8 @@ from spacy_krissel.pipeline.pipeline_io import (
 )
 from spacy_krissel.util.atomic import commit_folder, temporary_folder
 from spacy_krissel.util.disk import coded_damage
+from spacy_krissel.util.hashing import sha256_file
 from spacy_krissel.util.inputs import coded_reading
-from spacy_krissel.util.manifest import sha256_file
 from spacy_krissel.util.settings import PositiveInt
 
 from ..errors import Errors, KrisselError

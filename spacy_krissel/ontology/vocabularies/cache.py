@@ -18,10 +18,10 @@ from ...errors import Errors, KrisselError
 from ...util.atomic import commit_folder, temporary_folder
 from ...util.cache import cache_folder
 from ...util.disk import coded_damage, coded_io
+from ...util.hashing import sha256_file
 from ...util.inputs import CHUNK
 from ...util.limits import UNPACKED
 from ...util.lock import Lock
-from ...util.manifest import sha256_file
 from ...util.work_folder import FolderLock
 from ...util.zip_file import open_zip
 from . import VOCABULARIES, Vocabulary
